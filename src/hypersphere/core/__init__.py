@@ -1,0 +1,16 @@
+"""What every room shares: checks with readable errors, the registry, and progress reporting."""
+
+from hypersphere.core.checks import check_choice, check_finite_number, check_positive, check_range, nearest
+from hypersphere.core.progress import Progress, Reporter
+from hypersphere.core.registry import Registry
+
+__all__ = [
+    "Progress",
+    "Registry",
+    "Reporter",
+    "check_choice",
+    "check_finite_number",
+    "check_positive",
+    "check_range",
+    "nearest",
+]

@@ -1,0 +1,52 @@
+"""Checks of arguments: each error names the argument, what was wrong with it and what would be right."""
+
+from __future__ import annotations
+
+import difflib
+import math
+from collections.abc import Iterable
+from typing import Any
+
+
+def nearest(word: str, known: Iterable[str]) -> str:
+    """A hint for an unknown word: the nearest known one, and all of them."""
+    names = sorted(known)
+    close = difflib.get_close_matches(word.lower(), names, n=1, cutoff=0.4)
+    hint = f"did you mean {close[0]!r}? " if close else ""
+    return f"{hint}Known: {', '.join(names)}"
+
+
+def check_choice(name: str, value: Any, choices: Iterable[str]) -> str:
+    """`value` must be one of `choices`."""
+    known = list(choices)
+    if value not in known:
+        raise ValueError(f"{name}={value!r} is unknown; {nearest(str(value), known)}")
+    return str(value)
+
+
+def check_finite_number(name: str, value: Any) -> float:
+    """`value` must be a finite number."""
+    try:
+        number = float(value)
+    except (TypeError, ValueError):
+        raise ValueError(f"{name}={value!r} is not a number") from None
+    if not math.isfinite(number):
+        raise ValueError(f"{name}={number} must be finite")
+    return number
+
+
+def check_positive(name: str, value: Any) -> float:
+    """`value` must be a finite number above zero."""
+    number = check_finite_number(name, value)
+    if number <= 0:
+        raise ValueError(f"{name}={number:g} must be positive")
+    return number
+
+
+def check_range(name: str, value: Any, low: float, high: float = math.inf) -> float:
+    """`value` must be a finite number in [low, high]."""
+    number = check_finite_number(name, value)
+    if not low <= number <= high:
+        wanted = f"at least {low:g}" if high == math.inf else f"between {low:g} and {high:g}"
+        raise ValueError(f"{name}={number:g} must be {wanted}")
+    return number

@@ -1,0 +1,66 @@
+"""Progress of long work: rooms call a `Reporter`; only commands decide how to show it."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable
+from typing import TextIO
+
+Reporter = Callable[[int, int], None]
+"""Called as `report(done, total)`."""
+
+
+def _clock(seconds: float) -> str:
+    minutes, rest = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02d}:{rest:02d}" if hours else f"{minutes}:{rest:02d}"
+
+
+class Progress:
+    """A bar with rate and time left on a terminal, a plain line every few seconds in a log; silent below two seconds.
+
+    Args:
+        title: what is being done.
+        unit: what is counted.
+        stream: where to write; standard error by default.
+
+    Example:
+        >>> with Progress("solving", "steps") as report:
+        ...     for step in range(10):
+        ...         report(step + 1, 10)
+    """
+
+    def __init__(self, title: str, unit: str = "it", stream: TextIO | None = None) -> None:
+        self.title = title
+        self.unit = unit
+        self.stream = stream or sys.stderr
+        self.terminal = self.stream.isatty()
+        self.interval = 0.1 if self.terminal else 10.0
+        self.start = self.shown = time.monotonic()
+        self.drawn = False
+
+    def __enter__(self) -> Progress:
+        self.start = self.shown = time.monotonic()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self.drawn and self.terminal:
+            self.stream.write("\n")
+            self.stream.flush()
+
+    def __call__(self, done: int, total: int) -> None:
+        now = time.monotonic()
+        if now - self.start < 2.0 or (now - self.shown < self.interval and done < total):
+            return
+        self.shown = now
+        self.drawn = True
+        rate = done / (now - self.start)
+        left = _clock((total - done) / rate) if rate > 0 else "?"
+        line = f"{self.title}: {done:,}/{total:,} {self.unit}, {rate:,.0f} {self.unit}/s, {left} left"
+        if self.terminal:
+            filled = 24 * done // max(total, 1)
+            self.stream.write(f"\r\x1b[2K[{'#' * filled}{'.' * (24 - filled)}] {line}")
+        else:
+            self.stream.write(line + "\n")
+        self.stream.flush()

@@ -1,0 +1,83 @@
+"""Checks, registry and progress."""
+
+import io
+
+import pytest
+
+from hypersphere.core import Progress, Registry, check_choice, check_positive, check_range, nearest
+
+
+def test_checks_name_the_argument_and_what_would_be_right() -> None:
+    assert check_positive("scale", 3) == 3.0
+    assert check_range("margin", 0.5, 0, 1) == 0.5
+    assert check_choice("engine", "dense", ("dense", "chunked")) == "dense"
+    with pytest.raises(ValueError, match="scale=-1 must be positive"):
+        check_positive("scale", -1)
+    with pytest.raises(ValueError, match="margin=2 must be between 0 and 1"):
+        check_range("margin", 2, 0, 1)
+    with pytest.raises(ValueError, match="margin=0 must be at least 1"):
+        check_range("margin", 0, 1)
+    with pytest.raises(ValueError, match="scale=None is not a number"):
+        check_positive("scale", None)
+
+
+def test_nearest_suggests() -> None:
+    assert nearest("ArcFase", ["arcface", "cosface"]) == "did you mean 'arcface'? Known: arcface, cosface"
+    assert nearest("zzz", ["arcface"]) == "Known: arcface"
+
+
+def test_registry() -> None:
+    things: Registry[type] = Registry("thing")
+    things.register("b")(type("B", (), {}))
+    things.register("a")(type("A", (), {}))
+    assert things.names() == ["a", "b"]
+    assert things.names("a*") == ["a"]
+    assert things["a"].name == "a"
+    with pytest.raises(ValueError, match="unknown thing 'c'; Known: a, b"):
+        things["c"]
+    with pytest.raises(ValueError, match="thing 'a' is registered twice"):
+        things.register("a")(type("C", (), {}))
+
+
+class Clock:
+    now = 0.0
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    made = Clock()
+    monkeypatch.setattr("time.monotonic", lambda: made.now)
+    return made
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+def test_short_work_shows_nothing(clock: Clock) -> None:
+    stream = io.StringIO()
+    with Progress("work", stream=stream) as report:
+        clock.now = 1.0
+        report(10, 10)
+    assert stream.getvalue() == ""
+
+
+def test_a_log_gets_plain_lines(clock: Clock) -> None:
+    stream = io.StringIO()
+    with Progress("work", "steps", stream=stream) as report:
+        for second in range(1, 41):
+            clock.now = float(second)
+            report(second * 100, 4000)
+    lines = stream.getvalue().splitlines()
+    assert lines[0] == "work: 1,000/4,000 steps, 100 steps/s, 0:30 left"
+    assert lines[-1] == "work: 4,000/4,000 steps, 100 steps/s, 0:00 left"
+    assert len(lines) == 4
+
+
+def test_a_terminal_gets_a_bar(clock: Clock) -> None:
+    stream = Terminal()
+    with Progress("work", stream=stream) as report:
+        clock.now = 4000.0
+        report(1, 4)
+    assert stream.getvalue() == "\r\x1b[2K[######..................] work: 1/4 it, 0 it/s, 3:20:00 left\n"
