@@ -1,0 +1,262 @@
+"""Class chunks: exact on any device, and never more than N x chunk scores in memory, forward or backward."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.autograd.function import once_differentiable
+
+from hypersphere.engines.contract import NEVER, Problem, Reduced, softplus
+
+
+def reduce_chunked(problem: Problem, chunk_size: int | None = None) -> Reduced:
+    """Reduce the negatives of every row, `chunk_size` classes at a time."""
+    size = chunk_size or _default_chunk_size(problem.embeddings)
+    target, value, index = _Chunked.apply(  # type: ignore[no-untyped-call]
+        problem.embeddings, problem.prototypes, problem.scale, problem.offset, problem.bias, problem, size
+    )
+    return Reduced(target, value, index if problem.reduction.kind == "max" else None)
+
+
+def _default_chunk_size(x: Tensor) -> int:
+    scores = 2**19 if x.device.type == "cpu" else 2**26
+    return max(256, scores // max(1, x.shape[0]))
+
+
+class _Unit:
+    """Some prototypes as the scores see them: in the dtype of the arithmetic and, if asked for, normalised."""
+
+    def __init__(self, problem: Problem, prototypes: Tensor) -> None:
+        self.unit = prototypes.to(problem.embeddings.dtype)
+        self.inverse: Tensor | None = None
+        if problem.reduction.normalize_prototypes:
+            lengths = torch.linalg.vector_norm(self.unit, dim=1, keepdim=True)
+            self.inverse = lengths.hypot(lengths.new_tensor(math.sqrt(problem.reduction.eps))).reciprocal()
+            self.unit = self.unit * self.inverse
+
+    def through_norm(self, grad: Tensor) -> Tensor:
+        """The gradient of the prototypes from that of their unit vectors (NormFace eq. 4), in place."""
+        if self.inverse is None:
+            return grad
+        radial = torch.linalg.vecdot(self.unit, grad)[:, None]
+        return grad.addcmul_(self.unit, radial, value=-1).mul_(self.inverse)
+
+
+class _Chunk:
+    """The scores of one run of classes, and what they make."""
+
+    def __init__(self, problem: Problem, buffer: Tensor, start: int, stop: int) -> None:
+        x = problem.embeddings
+        self.problem = problem
+        self.classes = slice(start, stop)
+        self.prototypes = _Unit(problem, problem.prototypes[start:stop])
+        self.scores = buffer[: x.shape[0] * (stop - start)].view(x.shape[0], stop - start)
+        torch.mm(x, self.prototypes.unit.T, out=self.scores)
+        column = problem.labels - start
+        self.inside = ((column >= 0) & (column < stop - start))[:, None]
+        self.column = column.clamp(0, stop - start - 1)[:, None]
+
+    def own(self) -> Tensor:
+        """(N, 1): the row's own score where its class is in this chunk, else 0."""
+        return torch.where(self.inside, self.scores.gather(1, self.column), 0.0)
+
+    def put_own(self, matrix: Tensor, number: Tensor | float) -> Tensor:
+        """Write `number` where a row meets its own class."""
+        kept = matrix.gather(1, self.column)
+        return matrix.scatter_(1, self.column, torch.where(self.inside, number, kept))
+
+    def terms(self) -> Tensor:
+        """scale f(score) + offset + bias. Uses up the scores: they may be overwritten."""
+        problem = self.problem
+        terms = problem.reduction.curve.value(self.scores).mul_(problem.scale)
+        if problem.offset is not None:
+            terms.add_(problem.offset)
+        if problem.bias is not None:
+            terms.add_(problem.bias[self.classes].to(terms.dtype))
+        return terms
+
+
+def _chunks(problem: Problem, size: int) -> Iterator[_Chunk]:
+    rows, classes = problem.embeddings.shape[0], problem.prototypes.shape[0]
+    buffer = problem.embeddings.new_empty(rows * min(size, classes))
+    for start in range(0, classes, size):
+        yield _Chunk(problem, buffer, start, min(start + size, classes))
+
+
+class _Reducer:
+    """Running reduction over chunks."""
+
+    def __init__(self, kind: str, x: Tensor) -> None:
+        rows = x.shape[0]
+        self.kind = kind
+        empty = kind in ("logsumexp", "max")
+        self.best = x.new_full((rows, 1), NEVER if empty else 0.0)
+        self.total = x.new_zeros((rows, 1))
+        self.index = torch.full((rows, 1), -1, dtype=torch.int64, device=x.device)
+
+    def add(self, chunk: _Chunk) -> None:
+        terms = chunk.terms()
+        if self.kind == "logsumexp":
+            chunk.put_own(terms, NEVER)
+            best = torch.maximum(self.best, terms.amax(1, keepdim=True))
+            shift = _finite(best)
+            here = terms.sub_(shift).exp_().sum(1, keepdim=True)
+            self.total = self.total * (self.best - shift).exp() + here
+            self.best = best
+        elif self.kind == "max":
+            best, column = chunk.put_own(terms, NEVER).max(1, keepdim=True)
+            better = best > self.best
+            self.index = torch.where(better, column + chunk.classes.start, self.index)
+            self.best = torch.where(better, best, self.best)
+        else:
+            if self.kind == "softplus_sum":
+                terms = softplus(terms)
+            elif self.kind == "hinge_sum":
+                terms.clamp_(min=0)
+            self.total = self.total + chunk.put_own(terms, 0.0).sum(1, keepdim=True)
+
+    def value(self) -> Tensor:
+        if self.kind == "logsumexp":
+            return _finite(self.best) + self.total.log()
+        return self.best if self.kind == "max" else self.total
+
+
+def _finite(x: Tensor) -> Tensor:
+    return torch.where(x == NEVER, 0.0, x)
+
+
+class _Chunked(torch.autograd.Function):
+    @staticmethod
+    def forward(
+        ctx: Any,
+        x: Tensor,
+        prototypes: Tensor,
+        scale: Tensor,
+        offset: Tensor | None,
+        bias: Tensor | None,
+        problem: Problem,
+        size: int,
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        problem = problem._replace(embeddings=x, prototypes=prototypes, scale=scale, offset=offset, bias=bias)
+        reducer = _Reducer(problem.reduction.kind, x)
+        target = x.new_zeros((x.shape[0], 1))
+        for chunk in _chunks(problem, size):
+            target += chunk.own()
+            reducer.add(chunk)
+        value, index = reducer.value()[:, 0], reducer.index[:, 0]
+        ctx.mark_non_differentiable(index)
+        ctx.save_for_backward(x, prototypes, scale, offset, bias, problem.labels, value, index)
+        ctx.reduction, ctx.size = problem.reduction, size
+        return target[:, 0], value, index
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, grad_target: Tensor, grad_value: Tensor, _: Tensor) -> tuple[Tensor | None, ...]:
+        x, prototypes, scale, offset, bias, labels, value, index = ctx.saved_tensors
+        problem = Problem(x, prototypes, labels, ctx.reduction, scale, offset, bias)
+        gradients = _Gradients(problem, ctx.needs_input_grad)
+        with torch.autocast(x.device.type, enabled=False):
+            if problem.reduction.kind == "max":
+                gradients.add_max(grad_target[:, None], grad_value[:, None], index)
+            else:
+                for chunk in _chunks(problem, ctx.size):
+                    gradients.add(chunk, grad_target[:, None], grad_value[:, None], value[:, None])
+        return (*gradients.result(), None, None)
+
+
+class _Gradients:
+    """Gradients to embeddings, prototypes, scale, offset and bias, accumulated over chunks."""
+
+    def __init__(self, problem: Problem, needed: tuple[bool, ...]) -> None:
+        x, prototypes = problem.embeddings, problem.prototypes
+        self.problem = problem
+        self.x = torch.zeros_like(x) if needed[0] else None
+        self.prototypes = torch.empty_like(prototypes) if needed[1] else None
+        self.scale = x.new_zeros((x.shape[0], 1)) if needed[2] else None
+        self.offset = x.new_zeros((x.shape[0], 1)) if needed[3] else None
+        self.bias = torch.empty_like(problem.bias) if needed[4] and problem.bias is not None else None
+
+    def add(self, chunk: _Chunk, grad_target: Tensor, grad_value: Tensor, value: Tensor) -> None:
+        """Add what one chunk of classes gives."""
+        problem, curve = self.problem, self.problem.reduction.curve
+        slope = curve.slope(chunk.scores)
+        bent = curve.value(chunk.scores).clone() if self.scale is not None else None
+        grad = chunk.put_own(self._terms(chunk, value), 0.0)
+        if self.scale is not None and bent is not None:
+            self.scale += torch.linalg.vecdot(grad, bent)[:, None] * grad_value
+        if self.offset is not None:
+            self.offset += grad.sum(1, keepdim=True) * grad_value
+        if self.bias is not None:
+            self.bias[chunk.classes] = (grad.T @ grad_value)[:, 0].to(self.bias.dtype)
+        grad.mul_(grad_value * problem.scale)
+        if not isinstance(slope, float):
+            grad.mul_(slope)
+        chunk.put_own(grad, grad_target)
+        if self.x is not None:
+            self.x.addmm_(grad, chunk.prototypes.unit)
+        if self.prototypes is not None:
+            self._add_prototypes(chunk, grad, self.prototypes[chunk.classes])
+
+    def add_max(self, grad_target: Tensor, grad_value: Tensor, index: Tensor) -> None:
+        """Add the gradients of a maximum: each row meets its own class and one other, O(N d) in all."""
+        problem, curve = self.problem, self.problem.reduction.curve
+        for fill in (self.prototypes, self.bias):
+            if fill is not None:
+                fill.zero_()
+        if not len(problem.prototypes):
+            return
+        found = (index >= 0)[:, None]
+        score = self._add_rows(index, lambda score: grad_value * problem.scale * curve.slope(score) * found)
+        self._add_rows(problem.labels, lambda _: grad_target * (problem.labels >= 0)[:, None])
+        grad_value = grad_value * found
+        if self.scale is not None:
+            self.scale += grad_value * curve.value(score)
+        if self.offset is not None:
+            self.offset += grad_value
+        if self.bias is not None:
+            self.bias.index_add_(0, index.clamp(min=0), grad_value[:, 0].to(self.bias.dtype))
+
+    def _add_rows(self, classes: Tensor, coefficient: Callable[[Tensor], Tensor]) -> Tensor:
+        """Add the gradients of one score per row, coefficient(score) each; returns the (N, 1) scores."""
+        x, classes = self.problem.embeddings, classes.clamp(min=0)
+        met = _Unit(self.problem, self.problem.prototypes[classes])
+        score = (x * met.unit).sum(1, keepdim=True)
+        grad = coefficient(score)
+        if self.x is not None:
+            self.x += grad * met.unit
+        if self.prototypes is not None:
+            self.prototypes.index_add_(0, classes, met.through_norm(grad * x).to(self.prototypes.dtype))
+        return score
+
+    def _add_prototypes(self, chunk: _Chunk, grad: Tensor, out: Tensor) -> None:
+        x = self.problem.embeddings
+        if out.dtype == x.dtype:
+            chunk.prototypes.through_norm(torch.mm(grad.T, x, out=out))
+        else:
+            out.copy_(chunk.prototypes.through_norm(grad.T @ x))
+
+    def _terms(self, chunk: _Chunk, value: Tensor) -> Tensor:
+        """The derivative of the reduced value with respect to each term."""
+        kind = self.problem.reduction.kind
+        if kind == "sum":
+            return torch.ones_like(chunk.scores)
+        terms = chunk.terms()
+        if kind == "logsumexp":
+            return terms.sub_(_finite(value)).exp_()
+        if kind == "softplus_sum":
+            return terms.sigmoid_()
+        return terms.gt(0).to(terms.dtype)
+
+    def result(self) -> tuple[Tensor | None, ...]:
+        scale, offset = self.problem.scale, self.problem.offset
+        return (
+            self.x,
+            self.prototypes,
+            None if self.scale is None else self.scale.sum_to_size(scale.shape),
+            None if self.offset is None or offset is None else self.offset.sum_to_size(offset.shape),
+            self.bias,
+        )

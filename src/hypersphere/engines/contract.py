@@ -1,0 +1,79 @@
+"""The contract of an engine: reduce a function of the scores of the negatives, row by row.
+
+For a row i with label y the term of class j is
+
+    n_ij = scale_i f(score_ij) + offset_i + bias_j,
+
+score_ij being the inner product of embedding i and prototype j, and f a curve. An engine reduces the terms of all
+j != y (of all j where the label is -1), and returns score_iy as well. Everything that depends on the label is left to
+ordinary autograd on that one number per row.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Literal, NamedTuple, get_args
+
+import torch
+from torch import Tensor
+
+from hypersphere.engines.curves import Curve, Similarity
+from hypersphere.geometry import EPS
+
+Kind = Literal["logsumexp", "max", "sum", "softplus_sum", "hinge_sum"]
+KINDS: tuple[Kind, ...] = get_args(Kind)
+NEVER = float("-inf")
+
+
+@dataclass(frozen=True)
+class Reduction:
+    """What is reduced, and how.
+
+    Args:
+        kind: log-sum-exp, maximum, or sum of the terms; sum of softplus(term), or of max(0, term).
+        curve: the function f of the score.
+        normalize_prototypes: divide every prototype by its norm (NormFace eq. 3) before the inner product.
+        eps: the epsilon of that norm.
+    """
+
+    kind: Kind
+    curve: Curve = field(default_factory=Similarity)
+    normalize_prototypes: bool = True
+    eps: float = EPS
+
+
+class Problem(NamedTuple):
+    """One reduction with its tensors: scale and offset are (N, 1) or (1, 1), bias is (C,)."""
+
+    embeddings: Tensor
+    prototypes: Tensor
+    labels: Tensor
+    reduction: Reduction
+    scale: Tensor
+    offset: Tensor | None
+    bias: Tensor | None
+
+
+class Reduced(NamedTuple):
+    """What an engine returns, (N,) each.
+
+    Args:
+        target: the score of the row's own class, before any curve; 0 where the label is -1.
+        value: the reduced negatives; -inf for a logsumexp or max over no class.
+        argmax: the class of the maximum, the lowest one on ties, -1 over no class; None for the other kinds.
+    """
+
+    target: Tensor
+    value: Tensor
+    argmax: Tensor | None
+
+
+def softplus(x: Tensor) -> Tensor:
+    """log(1 + exp(x)), exact at both ends (`torch.nn.functional.softplus` turns linear at 20, an error of 2e-9)."""
+    return -torch.nn.functional.logsigmoid(-x)
+
+
+def compute_dtype(*tensors: Tensor) -> torch.dtype:
+    """Loss arithmetic: float32, or float64 as soon as one of the tensors is float64."""
+    wide = any(tensor.dtype == torch.float64 for tensor in tensors)
+    return torch.float64 if wide else torch.float32

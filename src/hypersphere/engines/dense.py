@@ -1,0 +1,54 @@
+"""The readable reference: all N x C scores in memory, ordinary autograd."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from hypersphere.engines.contract import NEVER, Kind, Problem, Reduced, softplus
+from hypersphere.geometry import normalize, with_slope
+
+
+def reduce_dense(problem: Problem) -> Reduced:
+    """Reduce the negatives of every row with the whole N x C matrix in memory."""
+    x, reduction = problem.embeddings, problem.reduction
+    prototypes = problem.prototypes.to(x.dtype)
+    if reduction.normalize_prototypes:
+        prototypes = normalize(prototypes, reduction.eps)
+    scores = x @ prototypes.T
+    if scores.shape[1] == 0:
+        return _nothing(scores, reduction.kind)
+    inside, own = problem.labels[:, None] >= 0, problem.labels.clamp(min=0)[:, None]
+    target = torch.where(inside, scores.gather(1, own), 0.0)[:, 0]
+
+    looked_at = scores.detach()
+    value, slope = reduction.curve.value(looked_at), reduction.curve.slope(looked_at)
+    bent = scores if value is looked_at else with_slope(scores, value, slope)
+    terms = problem.scale * bent
+    if problem.offset is not None:
+        terms = terms + problem.offset
+    if problem.bias is not None:
+        terms = terms + problem.bias
+    if reduction.kind == "logsumexp":
+        return Reduced(target, torch.logsumexp(_put_own(terms, own, inside, NEVER), 1), None)
+    if reduction.kind == "max":
+        highest, index = _put_own(terms, own, inside, NEVER).max(1)
+        return Reduced(target, highest, torch.where(highest == NEVER, -1, index))
+    if reduction.kind == "softplus_sum":
+        terms = softplus(terms)
+    elif reduction.kind == "hinge_sum":
+        terms = terms.relu()
+    return Reduced(target, _put_own(terms, own, inside, 0.0).sum(1), None)
+
+
+def _nothing(scores: Tensor, kind: Kind) -> Reduced:
+    """The reduction over no class."""
+    zero = scores.sum(1)
+    if kind in ("logsumexp", "max"):
+        return Reduced(zero, zero + NEVER, torch.full_like(zero, -1, dtype=torch.int64) if kind == "max" else None)
+    return Reduced(zero, zero, None)
+
+
+def _put_own(terms: Tensor, own: Tensor, inside: Tensor, number: float) -> Tensor:
+    """The terms with `number` where a row meets its own class."""
+    return terms.scatter(1, own, torch.where(inside, number, terms.gather(1, own)))
