@@ -1,0 +1,239 @@
+"""A head: prototypes, a loss and an engine behind one call."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from hypersphere.core import check_choice, check_finite_number, check_positive, nearest
+from hypersphere.engines import ENGINES, compute_dtype
+from hypersphere.geometry import EPS, normalize, regular_simplex, tammes
+from hypersphere.heads.inputs import check_embeddings, check_labels, check_rows, to_compute_dtype
+from hypersphere.losses import OBJECTIVES, Batch, Contrastive, Objective, Triplet
+
+Additions = Mapping[str, Mapping[str, Any]]
+
+
+class Head(nn.Module):
+    """Prototypes + a loss + an engine. Use `hypersphere.create_head` to make one by the loss's name.
+
+    Args:
+        objective: the loss.
+        dim: width of the embeddings.
+        num_classes: number of prototypes, at least 2.
+        prototypes: `learned`; or fixed: `simplex` (num_classes <= dim + 1), `tammes`, or a (num_classes, dim) tensor.
+        engine: `auto`, `dense` or `chunked`.
+        chunk_size: classes per chunk of the chunked engine.
+        eps: the epsilon of NormFace eq. 3.
+        added: further objectives that share the prototypes, with their weights.
+        device, dtype: of the learned prototypes.
+
+    Inputs:
+        embeddings (N, dim) of any floating dtype, and integer labels (N,), -1 for none of these classes.
+    """
+
+    weight: Tensor
+
+    def __init__(
+        self,
+        objective: Objective,
+        *,
+        dim: int,
+        num_classes: int,
+        prototypes: str | Tensor = "learned",
+        engine: str = "auto",
+        chunk_size: int | None = None,
+        eps: float = EPS,
+        added: Mapping[str, tuple[float, Objective]] | None = None,
+        device: torch.device | str | None = None,
+        dtype: torch.dtype | None = None,
+    ) -> None:
+        super().__init__()
+        self.dim, self.num_classes = dim, num_classes
+        self.engine = check_choice("engine", engine, ENGINES)
+        if chunk_size is not None and (not isinstance(chunk_size, int) or chunk_size < 1):
+            raise ValueError(f"chunk_size={chunk_size!r} must be a positive integer, or None")
+        self.chunk_size = chunk_size
+        self.eps = check_positive("eps", eps)
+        fixed = _fixed_prototypes(prototypes, num_classes, dim)
+        if fixed is None:
+            self.weight = nn.Parameter(torch.empty(num_classes, dim, device=device, dtype=dtype))
+            nn.init.normal_(self.weight, std=0.01)
+        else:
+            self.register_buffer("weight", fixed.to(device=device, dtype=dtype))
+        self.objective = objective.to(device=device)
+        self.weights = {name: weight for name, (weight, _) in (added or {}).items()}
+        self.added = nn.ModuleDict({name: extra.to(device=device) for name, (_, extra) in (added or {}).items()})
+
+    def forward(self, embeddings: Tensor, labels: Tensor, **rows: Tensor) -> Tensor:
+        """The loss of a batch, a scalar in float32 (float64 for float64 input).
+
+        Args:
+            embeddings: (N, dim).
+            labels: (N,) integers in [0, num_classes), or -1.
+            rows: per-sample parameters of the loss, where it has any (`gm_softmax`).
+        """
+        check_embeddings(embeddings, self.dim)
+        labels = check_labels(labels, embeddings, self.num_classes)
+        check_rows(rows, labels, self.objective)
+        with torch.autocast(embeddings.device.type, enabled=False):
+            batch = Batch(
+                to_compute_dtype(embeddings, compute_dtype(embeddings, self.weight)),
+                labels,
+                self.weight,
+                self.objective.normalizes_prototypes,
+                self.eps,
+                self.engine,
+                self.chunk_size,
+                rows,
+            )
+            loss: Tensor = self.objective(batch)
+            for name, extra in self.added.items():
+                loss = loss + self.weights[name] * extra(batch)
+        return loss
+
+    @torch.no_grad()
+    def cosines(self, embeddings: Tensor) -> Tensor:
+        """(N, num_classes): the cosine of every embedding and prototype, for looking, not for training."""
+        check_embeddings(embeddings, self.dim)
+        dtype = compute_dtype(embeddings, self.weight)
+        with torch.autocast(embeddings.device.type, enabled=False):
+            return normalize(embeddings.to(dtype), self.eps) @ normalize(self.weight.to(dtype), self.eps).T
+
+    @torch.no_grad()
+    def advance(self) -> None:
+        """Move annealing and margin schedules by one step: call it once per optimizer step."""
+        for objective in (self.objective, *self.added.values()):
+            objective.advance()  # type: ignore[operator]
+
+    def extra_repr(self) -> str:
+        fixed = "" if isinstance(self.weight, nn.Parameter) else ", fixed prototypes"
+        return f"dim={self.dim}, num_classes={self.num_classes}, engine={self.engine!r}{fixed}"
+
+
+class PairLoss(nn.Module):
+    """A loss on the embeddings of a batch alone: `loss(embeddings, labels)`."""
+
+    def __init__(self, objective: Objective, eps: float = EPS) -> None:
+        super().__init__()
+        self.objective = objective
+        self.eps = check_positive("eps", eps)
+
+    def forward(self, embeddings: Tensor, labels: Tensor) -> Tensor:
+        check_embeddings(embeddings, None)
+        labels = check_labels(labels, embeddings, None)
+        with torch.autocast(embeddings.device.type, enabled=False):
+            x = to_compute_dtype(embeddings, compute_dtype(embeddings))
+            loss: Tensor = self.objective(Batch(x, labels, x, eps=self.eps))
+        return loss
+
+
+def create_head(
+    name: str,
+    *,
+    dim: int,
+    num_classes: int,
+    prototypes: str | Tensor = "learned",
+    engine: str = "auto",
+    chunk_size: int | None = None,
+    eps: float = EPS,
+    add: Additions | None = None,
+    device: torch.device | str | None = None,
+    dtype: torch.dtype | None = None,
+    **options: Any,
+) -> Head:
+    """A head by the name of its loss.
+
+    Args:
+        name: one of `list_heads()`.
+        dim: width of the embeddings.
+        num_classes: number of prototypes, at least 2.
+        prototypes: `learned`; or fixed: `simplex`, `tammes`, or a (num_classes, dim) tensor.
+        engine: `auto`, `dense` or `chunked`.
+        chunk_size: classes per chunk of the chunked engine.
+        eps: the epsilon of NormFace eq. 3; the released code's is 1e-6.
+        add: further losses that share the prototypes, each with its weight and options, for example
+            `{"c_contrastive": {"weight": 0.01}, "sample_margin": {"weight": 0.5}}`.
+        device, dtype: of the prototypes.
+        options: the loss's own keywords; its docstring lists them.
+
+    Example:
+        >>> head = create_head("arcface", dim=512, num_classes=85_742, scale=64, margin=0.5)
+        >>> loss = head(embeddings, labels)
+    """
+    for argument, value, least in (("dim", dim, 1), ("num_classes", num_classes, 2)):
+        if isinstance(value, bool) or not isinstance(value, int) or value < least:
+            raise ValueError(f"{argument}={value!r} must be an integer of at least {least}")
+    added = {}
+    for extra, settings in (add or {}).items():
+        if not isinstance(settings, Mapping):
+            raise ValueError(f"add[{extra!r}] must map option names to values, for example {{'weight': 0.01}}")
+        weight = check_finite_number(f"add[{extra!r}]['weight']", settings.get("weight", 1.0))
+        rest = {key: value for key, value in settings.items() if key != "weight"}
+        added[extra] = weight, _objective(extra, {"dim": dim, "num_classes": num_classes}, rest)
+    return Head(
+        _objective(name, {"dim": dim, "num_classes": num_classes}, options),
+        dim=dim,
+        num_classes=num_classes,
+        prototypes=prototypes,
+        engine=engine,
+        chunk_size=chunk_size,
+        eps=eps,
+        added=added,
+        device=device,
+        dtype=dtype,
+    )
+
+
+def create_loss(name: str, *, eps: float = EPS, **options: Any) -> PairLoss:
+    """A loss that needs no prototypes: `contrastive` or `triplet`.
+
+    Example:
+        >>> loss = create_loss("triplet", margin=0.2, mining="hard")
+        >>> loss(embeddings, labels)
+    """
+    pairs = {entry.name: entry for entry in (Contrastive, Triplet)}
+    if name not in pairs:
+        hint = "it needs prototypes: use create_head. " if name in OBJECTIVES.names() else ""
+        raise ValueError(f"{name!r} is no pair loss; {hint}{nearest(name, pairs)}")
+    return PairLoss(_objective(name, {}, options), eps)
+
+
+def list_heads(pattern: str = "*") -> list[str]:
+    """The names of all losses that `create_head` knows, matching a shell pattern.
+
+    Example:
+        >>> list_heads("sphere*")
+        ['sphereface', 'sphereface2', 'sphereface_r']
+    """
+    return OBJECTIVES.names(pattern)
+
+
+def _objective(name: str, sizes: Mapping[str, int], options: Mapping[str, Any]) -> Objective:
+    entry = OBJECTIVES[name]
+    known = set(inspect.signature(entry).parameters) - {"dim", "num_classes"}
+    for key in options:
+        if key not in known:
+            hint = nearest(key, known) if known else "it takes no options"
+            raise ValueError(f"{name} has no option {key!r}; {hint}")
+    objective: Objective = entry(**sizes, **options)
+    return objective
+
+
+def _fixed_prototypes(prototypes: str | Tensor, num_classes: int, dim: int) -> Tensor | None:
+    if isinstance(prototypes, Tensor):
+        if prototypes.shape != (num_classes, dim):
+            shape = tuple(prototypes.shape)
+            raise ValueError(f"prototypes have shape {shape}; num_classes and dim ask for {(num_classes, dim)}")
+        if not prototypes.is_floating_point() or not bool(prototypes.isfinite().all()):
+            raise ValueError("prototypes must be a floating tensor without NaN or infinity")
+        return prototypes.detach().clone()
+    check_choice("prototypes", prototypes, ("learned", "simplex", "tammes"))
+    if prototypes == "learned":
+        return None
+    points = regular_simplex(num_classes, dim) if prototypes == "simplex" else tammes(num_classes, dim)
+    return points.to(torch.get_default_dtype())

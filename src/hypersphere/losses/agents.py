@@ -1,0 +1,81 @@
+"""Metric learning against class agents: NormFace's C-contrastive and C-triplet losses.
+
+Distances are squared and between unit vectors, so ||x~ - w~_j||^2 = 2 - 2 cos_j (NormFace eq. 9).
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from hypersphere.core import check_choice, check_range
+from hypersphere.losses.base import OBJECTIVES, Batch, SampleLoss
+
+
+@OBJECTIVES.register("c_contrastive")
+class CContrastive(SampleLoss):
+    r"""C-contrastive loss.
+
+    L = d_y^2 + sum_{j != y} max(0, m - d_j^2),  d_j^2 = ||x~ - w~_j||^2    (NormFace eq. 10)
+
+    A sample labelled -1 has the second term alone, and counts.
+
+    Args:
+        margin: m, in [0, 4]; the paper recommends 1.
+
+    References:
+        NormFace, eq. 10.
+
+    Example:
+        >>> head = hs.create_head("normface", dim=512, num_classes=10_575, add={"c_contrastive": {"weight": 0.01}})
+    """
+
+    counts_unlabelled = True
+
+    def __init__(self, *, dim: int, num_classes: int, margin: float = 1.0) -> None:
+        super().__init__()
+        self.margin = check_range("margin", margin, 0, 4)
+
+    def samples(self, batch: Batch) -> Tensor:
+        negatives = batch.reduce("hinge_sum", scale=2.0, offset=self.margin - 2)
+        return torch.where(batch.labelled, 2 - 2 * negatives.target, 0.0) + negatives.value
+
+
+@OBJECTIVES.register("c_triplet")
+class CTriplet(SampleLoss):
+    r"""C-triplet loss.
+
+    L = sum_{j != y} max(0, m + d_y^2 - d_j^2),  d_j^2 = ||x~ - w~_j||^2    (NormFace eq. 11)
+
+    Args:
+        margin: m, in [0, 4]; the paper recommends 0.8.
+        negatives: `all`, or `hardest`: the nearest wrong agent alone.
+        center: force d_y^2 to be optimised whatever the hinge says (Table 2's "C-triplet + center"):
+            d_y^2 + sum max(0, m + stopgrad(d_y^2) - d_j^2).
+
+    References:
+        NormFace, eq. 11 and sec. 5.2.
+
+    Example:
+        >>> head = hs.create_head("c_triplet", dim=512, num_classes=10_575, negatives="hardest", center=True)
+    """
+
+    def __init__(
+        self, *, dim: int, num_classes: int, margin: float = 0.8, negatives: str = "all", center: bool = False
+    ) -> None:
+        super().__init__()
+        self.margin = check_range("margin", margin, 0, 4)
+        self.hardest = check_choice("negatives", negatives, ("all", "hardest")) == "hardest"
+        self.center = center
+
+    def samples(self, batch: Batch) -> Tensor:
+        if self.hardest:
+            nearest = batch.reduce("max")
+            target = nearest.target.detach() if self.center else nearest.target
+            hinges = (self.margin - 2 * target + 2 * nearest.value).clamp(min=0)
+            return hinges + (2 - 2 * nearest.target) if self.center else hinges
+        target = batch.target_cosines()
+        if self.center:
+            target = target.detach()
+        negatives = batch.reduce("hinge_sum", scale=2.0, offset=self.margin - 2 * target)
+        return negatives.value + (2 - 2 * negatives.target) if self.center else negatives.value

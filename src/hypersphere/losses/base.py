@@ -1,0 +1,141 @@
+"""What every objective sees, and the rule by which its samples become one number."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, Self
+
+import torch
+from torch import Tensor, nn
+
+from hypersphere.core import Registry
+from hypersphere.engines import Curve, Kind, Reduced, Reduction, Similarity, reduce_negatives
+from hypersphere.geometry import EPS, norm
+
+
+@dataclass(frozen=True)
+class Batch:
+    """Embeddings, labels and prototypes of one call, and the engine that reduces over the negatives.
+
+    Args:
+        embeddings: (N, d) in float32 or float64.
+        labels: (N,) int64; -1 means none of these classes.
+        prototypes: (C, d) in their own dtype.
+        normalizes_prototypes: whether the head's main loss does.
+        eps: the epsilon of every norm.
+        engine: name of the engine.
+        chunk_size: classes per chunk.
+        rows: (N,) parameters of single samples, by name.
+    """
+
+    embeddings: Tensor
+    labels: Tensor
+    prototypes: Tensor
+    normalizes_prototypes: bool = True
+    eps: float = EPS
+    engine: str = "auto"
+    chunk_size: int | None = None
+    rows: Mapping[str, Tensor] = field(default_factory=dict)
+
+    @property
+    def labelled(self) -> Tensor:
+        """(N,) bool: the row has a class."""
+        return self.labels >= 0
+
+    @property
+    def norms(self) -> Tensor:
+        """(N,): ||x||, with epsilon (NormFace sec. 3.2)."""
+        return norm(self.embeddings, self.eps)[:, 0]
+
+    def own(self, per_class: Tensor) -> Tensor:
+        """The entry of a per-class tensor for each row's class; that of class 0 where the label is -1."""
+        return per_class[self.labels.clamp(min=0)]
+
+    def target_cosines(self) -> Tensor:
+        """(N,): cos_y alone, for the losses whose negatives depend on it."""
+        x = self.embeddings / norm(self.embeddings, self.eps)
+        prototypes = self.own(self.prototypes).to(x.dtype)
+        return (x * (prototypes / norm(prototypes, self.eps))).sum(1) * self.labelled
+
+    def reduce(
+        self,
+        kind: Kind,
+        curve: Curve | None = None,
+        *,
+        scale: Tensor | float = 1.0,
+        offset: Tensor | float | None = None,
+        bias: Tensor | None = None,
+        normalize_embeddings: bool = True,
+        normalize_prototypes: bool = True,
+    ) -> Reduced:
+        """The target's score and the reduced negatives of every row (see `hypersphere.engines.reduce_negatives`)."""
+        x = self.embeddings / norm(self.embeddings, self.eps) if normalize_embeddings else self.embeddings
+        return reduce_negatives(
+            x,
+            self.prototypes,
+            self.labels,
+            Reduction(kind, curve or Similarity(), normalize_prototypes, self.eps),
+            scale=scale,
+            offset=offset,
+            bias=bias,
+            engine=self.engine,
+            chunk_size=self.chunk_size,
+        )
+
+
+class Objective(nn.Module):
+    """A number to be minimised, made from a batch.
+
+    Subclasses take keyword arguments only; `dim` and `num_classes` come from the head.
+    """
+
+    name: ClassVar[str]
+    normalizes_prototypes: bool = True
+    """Whether the loss sees prototypes only through their directions."""
+    row_parameters: ClassVar[tuple[str, ...]] = ()
+    """What a call may give sample by sample."""
+
+    def forward(self, batch: Batch) -> Tensor:
+        raise TypeError(f"{type(self).__name__} does not say how to compute itself")
+
+    def advance(self) -> None:
+        """Move schedules by one optimizer step."""
+
+    def _apply(self, fn: Any, recurse: bool = True) -> Self:
+        """Buffers hold running means and margins: `head.half()` leaves them in the precision they need."""
+        kept = {name: buffer for name, buffer in self.named_buffers(recurse=False) if buffer.is_floating_point()}
+        super()._apply(fn, recurse)  # type: ignore[no-untyped-call]
+        for name, buffer in kept.items():
+            moved = self.get_buffer(name)
+            if moved.dtype.itemsize < torch.float32.itemsize:
+                setattr(self, name, buffer.to(moved.device))
+        return self
+
+
+class SampleLoss(Objective):
+    """An objective that is a mean over samples.
+
+    A row labelled -1 has no loss and does not count, unless `counts_unlabelled`: then its target term alone is absent.
+    """
+
+    counts_unlabelled: ClassVar[bool] = False
+
+    def forward(self, batch: Batch) -> Tensor:
+        losses = self.samples(batch)
+        if self.counts_unlabelled:
+            return losses.sum() / max(1, losses.shape[0])
+        return mean_where(losses, batch.labelled)
+
+    def samples(self, batch: Batch) -> Tensor:
+        """(N,): the loss of every row, as in the paper."""
+        raise TypeError(f"{type(self).__name__} does not say what a sample's loss is")
+
+
+def mean_where(values: Tensor, keep: Tensor) -> Tensor:
+    """The mean of the kept values; 0, connected to the graph, if none is."""
+    return torch.where(keep, values, 0.0).sum() / keep.sum().clamp(min=1)
+
+
+OBJECTIVES: Registry[Any] = Registry("loss")
+"""All objectives by name."""

@@ -1,0 +1,57 @@
+"""The same numbers on a CUDA device."""
+
+import pytest
+import torch
+from torch import nn
+
+import hypersphere as hs
+
+pytestmark = [
+    pytest.mark.gpu,
+    pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device"),
+]
+OPTIONS = {"ldam": {"class_counts": list(range(1, 98))}}
+
+
+@pytest.mark.parametrize("engine", ["dense", "chunked"])
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16, torch.float16])
+@pytest.mark.parametrize("name", hs.list_heads())
+def test_a_gpu_gives_the_cpus_numbers(name: str, dtype: torch.dtype, engine: str) -> None:
+    wide = dtype == torch.float64
+    torch.manual_seed(0)
+    head = hs.create_head(name, dim=16, num_classes=97, engine="dense", **OPTIONS.get(name, {})).eval()
+    nn.init.normal_(head.weight)
+    x, y = torch.randn(33, 16).to(dtype), torch.randint(-1, 97, (33,))
+    reference, leaf = head.double(), x.double().requires_grad_()
+    expected = reference(leaf, y)
+    grads = torch.autograd.grad(expected, [leaf, reference.weight], allow_unused=True)
+
+    other = hs.create_head(
+        name, dim=16, num_classes=97, engine=engine, chunk_size=20, device="cuda", **OPTIONS.get(name, {})
+    ).eval()
+    other.load_state_dict(head.state_dict())
+    if wide:
+        other.double()
+    leaf = x.cuda().requires_grad_()
+    with torch.autocast("cuda", dtype=torch.bfloat16, enabled=not wide):
+        loss = other(leaf, y.cuda())
+    ours = torch.autograd.grad(loss, [leaf, other.weight], allow_unused=True)
+    close = {"rtol": 1e-9, "atol": 1e-10} if wide else {"rtol": 1e-4, "atol": 1e-4}
+    torch.testing.assert_close(loss.cpu().double(), expected, **close)
+    for mine, theirs in zip(ours, grads, strict=True):
+        assert (mine is None) == (theirs is None)
+        if mine is not None and theirs is not None:
+            size = float(theirs.abs().max()) + 1e-12
+            tolerance = 1e-9 if wide else 2e-3 if dtype == torch.float32 else 2e-2
+            assert float((mine.cpu().double() - theirs).abs().max()) <= tolerance * size
+
+
+def test_a_million_classes_in_chunks() -> None:
+    head = hs.create_head("arcface", dim=128, num_classes=1_000_000, device="cuda")
+    x = torch.randn(256, 128, device="cuda", requires_grad=True)
+    y = torch.randint(0, 1_000_000, (256,), device="cuda")
+    torch.cuda.reset_peak_memory_stats()
+    before = torch.cuda.memory_allocated()
+    head(x, y).backward()
+    beyond = torch.cuda.max_memory_allocated() - before - head.weight.nbytes
+    assert beyond < 256 * 1_000_000 * 4, "the N x C scores alone would take more"
