@@ -1,0 +1,5 @@
+"""The `hypersphere` command."""
+
+from hypersphere.cli.main import main
+
+__all__ = ["main"]

@@ -1,0 +1,52 @@
+"""The one style: colour-blind safe, readable in print."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+COLORS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#7F7F7F", "#F0E442")
+"""Okabe and Ito's palette, with grey."""
+
+_STYLE: dict[str, Any] = {
+    "axes.grid": True,
+    "axes.spines.right": False,
+    "axes.spines.top": False,
+    "axes.titlesize": 11,
+    "figure.constrained_layout.use": True,
+    "figure.dpi": 150,
+    "font.size": 9,
+    "grid.alpha": 0.3,
+    "legend.frameon": False,
+    "svg.hashsalt": "hypersphere",
+}
+
+
+def new_figure(width: float, height: float) -> Figure:
+    """An empty figure in the project's style, `width` x `height` inches, tied to no window."""
+    try:
+        import matplotlib as mpl
+        from cycler import cycler
+        from matplotlib.figure import Figure
+    except ModuleNotFoundError as error:
+        raise ModuleNotFoundError("figures need matplotlib: pip install 'hypersphere[plots]'") from error
+    style: Any = {**_STYLE, "axes.prop_cycle": cycler(color=COLORS)}
+    mpl.rcParams.update(style)
+    return Figure(figsize=(width, height))
+
+
+def save_figure(figure: Figure, path: str | os.PathLike[str]) -> Path:
+    """Write the figure by its file name's ending, making the folder if need be; a partial file is never left."""
+    target = Path(path)
+    target.parent.mkdir(parents=True, exist_ok=True)
+    partial = target.with_name(f".{target.stem}.partial{target.suffix}")
+    try:
+        figure.savefig(partial)
+        partial.replace(target)
+    finally:
+        partial.unlink(missing_ok=True)
+    return target

@@ -1,0 +1,41 @@
+"""The command: what it prints and writes, and how it fails."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from hypersphere.cli import main
+
+
+def test_demo_prints_the_margins_and_writes_the_spheres(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["demo", "--steps", "20", "--out", str(tmp_path / "new" / "folder")]) == 0
+    text = capsys.readouterr().out
+    rows = re.findall(r"^(\S+)\s+([\d.]+)\s+([\d.]+)\s+([\d.]+)\s+(-?[\d.]+)$", text, flags=re.MULTILINE)
+    assert [(row[0], row[2]) for row in rows] == [
+        ("NormFace", "68.50"),
+        ("CosFace", "71.86"),
+        ("ArcFace", "67.74"),
+        ("LM-Softmax", "74.46"),
+    ]
+    assert {row[3] for row in rows} == {"74.86"}
+    picture = tmp_path / "new" / "folder" / "spheres.png"
+    assert str(picture) in text
+    assert picture.read_bytes().startswith(b"\x89PNG")
+    assert [path.name for path in picture.parent.iterdir()] == ["spheres.png"]
+
+
+def test_errors_are_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["demo", "--steps", "0", "--out", str(tmp_path)]) == 2
+    assert capsys.readouterr().err == "hypersphere: --steps 0 must be at least 1\n"
+    blocked = tmp_path / "file"
+    blocked.write_text("in the way")
+    assert main(["demo", "--out", str(blocked)]) == 2
+    assert str(blocked) in capsys.readouterr().err
+
+
+def test_version(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as leaving:
+        main(["--version"])
+    assert leaving.value.code == 0
+    assert capsys.readouterr().out.startswith("hypersphere 0.")

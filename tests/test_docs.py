@@ -1,0 +1,92 @@
+"""What the documents say is true: README code and commands run, links lead somewhere, defaults are the code's."""
+
+import inspect
+import os
+import re
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import hypersphere as hs
+from hypersphere.losses import OBJECTIVES
+
+ROOT = Path(__file__).parents[1]
+README = (ROOT / "README.md").read_text()
+DOCUMENTS = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
+
+
+def blocks(language: str) -> list[str]:
+    return re.findall(rf"```{language}\n(.*?)```", README, flags=re.DOTALL)
+
+
+def test_readme_python() -> None:
+    scope: dict[str, object] = {}
+    for block in blocks("python"):
+        exec(compile(block, "README.md", "exec"), scope)
+
+
+def commands() -> list[str]:
+    lines = [line.split("#")[0].strip() for block in blocks("bash") for line in block.splitlines()]
+    return [line for line in lines if line]
+
+
+@pytest.mark.parametrize("command", commands())
+def test_readme_command(command: str, tmp_path: Path) -> None:
+    words = shlex.split(command)
+    if words[0] == "make":
+        result = subprocess.run(["make", "-n", *words[1:]], cwd=ROOT, capture_output=True, text=True, check=False)
+    else:
+        assert words[0] == "hypersphere", "the README names a command that this test cannot run"
+        program = [sys.executable, "-c", "import sys; from hypersphere.cli import main; sys.exit(main())"]
+        path = {**os.environ, "PYTHONPATH": str(ROOT / "src")}
+        result = subprocess.run(
+            [*program, *words[1:]], cwd=tmp_path, env=path, capture_output=True, text=True, check=False
+        )
+    assert result.returncode == 0, result.stderr
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)
+def test_links_lead_somewhere(document: Path) -> None:
+    for target in re.findall(r"\]\(([^)#]+)(?:#[^)]*)?\)", document.read_text()):
+        if not target.startswith("http"):
+            assert (document.parent / target).exists(), f"{document.name} links to {target}"
+
+
+def table() -> dict[str, list[str]]:
+    rows = re.findall(r"^\| `(\w+)` \|(.*)\|$", (ROOT / "docs" / "losses.md").read_text(), flags=re.MULTILINE)
+    return {name: [cell.strip() for cell in rest.split(" | ")] for name, rest in rows}
+
+
+def test_every_loss_has_its_row() -> None:
+    assert set(table()) == set(hs.list_heads())
+
+
+@pytest.mark.parametrize("name", hs.list_heads())
+def test_the_tables_defaults_are_the_codes(name: str) -> None:
+    paper, equation, defaults, use = table()[name]
+    assert paper
+    assert equation
+    assert use
+    parameters = inspect.signature(OBJECTIVES[name]).parameters.values()
+    expected = {}
+    for parameter in parameters:
+        if parameter.name in ("dim", "num_classes"):
+            continue
+        value = parameter.default
+        if parameter.name == "anneal":
+            value = "released"
+        expected[parameter.name] = "required" if name == "ldam" and parameter.name == "class_counts" else value
+    written = dict(re.findall(r"`(\w+)=([^`]*)`", defaults))
+    assert set(written) == set(expected)
+    for key, value in expected.items():
+        shown = value if isinstance(value, str) else f"{value:g}" if isinstance(value, float) else str(value)
+        assert written[key].strip('"') == shown, key
+
+
+def test_every_erratum_is_listed_with_its_test() -> None:
+    listed = re.findall(r"`(test_\w+)`", (ROOT / "docs" / "errata.md").read_text())
+    written = re.findall(r"^def (test_\w+)\(", (ROOT / "tests" / "test_errata.py").read_text(), flags=re.MULTILINE)
+    assert sorted(listed) == sorted(written)

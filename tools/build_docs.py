@@ -1,0 +1,65 @@
+"""Draw the pictures of the documents: `make docs`."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from hypersphere.engines import Curve, Similarity
+from hypersphere.losses.margins import AngularMargin, BoundedAngle, Psi
+from hypersphere.plots import new_figure, save_figure
+from hypersphere.theory import TOY_LOSSES, draw_toy, solve_toy
+
+IMAGES = Path(__file__).parents[1] / "docs" / "images"
+
+MARGINS: dict[str, Curve] = {
+    "cos θ (no margin)": AngularMargin(),
+    "CosFace, m = 0.35": AngularMargin(m3=0.35),
+    "ArcFace, m = 0.5": AngularMargin(m2=0.5),
+    "AmpFace, m = 0.35": AngularMargin(m0=0.35),
+    "SphereFace-R v1, m = 1.5": BoundedAngle(m1=1.5),
+    "SphereFace, m = 4: ψ(θ)": Psi(4),
+}
+
+
+def draw_margins() -> Any:
+    """The target's logit over its angle, for each kind of margin."""
+    angles = torch.linspace(0, math.pi, 721, dtype=torch.float64)
+    figure = new_figure(7.0, 3.6)
+    axes = figure.add_subplot()
+    for name, curve in MARGINS.items():
+        axes.plot(angles.rad2deg(), curve.value(angles.cos()), label=name)
+    axes.set(xlabel="target angle θ (degrees)", ylabel="target logit / s", xlim=(0, 180), xticks=range(0, 181, 30))
+    axes.legend(loc="lower left")
+    return figure
+
+
+def draw_adjustment() -> Any:
+    """SphereFace2's similarity adjustment for several t (its Fig. 6)."""
+    cosines = torch.linspace(-1, 1, 801, dtype=torch.float64)
+    figure = new_figure(5.0, 3.4)
+    axes = figure.add_subplot()
+    for power in (0.5, 1.0, 2.0, 3.0, 4.0, 5.0):
+        axes.plot(cosines, Similarity(power).value(cosines), label=f"t = {power:g}")
+    axes.set(xlabel="cos θ", ylabel="g(cos θ)", xlim=(-1, 1), ylim=(-1, 1))
+    axes.legend(loc="upper left")
+    return figure
+
+
+def draw_demo() -> Any:
+    """The spheres of the demo."""
+    return draw_toy({loss: solve_toy(loss) for loss in TOY_LOSSES})
+
+
+def main() -> None:
+    """Draw all pictures."""
+    torch.set_num_threads(1)
+    for name, draw in {"margins": draw_margins, "adjustment": draw_adjustment, "spheres": draw_demo}.items():
+        print(save_figure(draw(), IMAGES / f"{name}.png").relative_to(IMAGES.parents[1]), flush=True)
+
+
+if __name__ == "__main__":
+    main()
