@@ -70,8 +70,8 @@ def test_a_log_gets_plain_lines(clock: Clock) -> None:
             clock.now = float(second)
             report(second * 100, 4000)
     lines = stream.getvalue().splitlines()
-    assert lines[0] == "work: 1,000/4,000 steps, 100 steps/s, 0:30 left"
-    assert lines[-1] == "work: 4,000/4,000 steps, 100 steps/s, 0:00 left"
+    assert lines[0] == "work: 1,000/4,000 steps, 100 a second, 0:30 left"
+    assert lines[-1] == "work: 4,000/4,000 steps, 100 a second, 0:00 left"
     assert len(lines) == 4
 
 
@@ -80,4 +80,4 @@ def test_a_terminal_gets_a_bar(clock: Clock) -> None:
     with Progress("work", stream=stream) as report:
         clock.now = 4000.0
         report(1, 4)
-    assert stream.getvalue() == "\r\x1b[2K[######..................] work: 1/4 it, 0 it/s, 3:20:00 left\n"
+    assert stream.getvalue() == "\r\x1b[2K[######..................] work: 1/4 it, 4,000.0 s each, 3:20:00 left\n"

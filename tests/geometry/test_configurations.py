@@ -7,7 +7,16 @@ import torch
 from scipy import special, stats
 from torch import Tensor
 
-from hypersphere.geometry import class_margin, regular_simplex, riesz_energy, tammes, uniform_cap, uniform_sphere
+from hypersphere.geometry import (
+    angle_between,
+    class_margin,
+    regular_simplex,
+    riesz_energy,
+    tammes,
+    uniform_cap,
+    uniform_sphere,
+)
+from hypersphere.geometry.configurations import _small_cap
 
 D = torch.float64
 
@@ -149,3 +158,59 @@ def test_bad_configurations() -> None:
     ):
         with pytest.raises(ValueError, match=message):
             call()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("count", "dim", "optimum"),
+    [(16, 5, math.acos(1 / 5)), (27, 6, math.acos(1 / 4)), (72, 6, math.pi / 3), (120, 4, math.pi / 5)],
+)
+def test_tammes_finds_the_symmetric_optima(count: int, dim: int, optimum: float) -> None:
+    assert degrees(tammes(count, dim)) == pytest.approx(math.degrees(optimum), abs=0.001)
+
+
+def test_tammes_too_large_to_polish_still_spreads_the_points() -> None:
+    points = tammes(130, 5, restarts=1)
+    assert torch.equal(points, tammes(130, 5, restarts=1))
+    assert points.norm(dim=1).tolist() == pytest.approx([1] * 130, abs=1e-12)
+    assert degrees(points) > 41
+    assert degrees(uniform_sphere(130, 5, generator=generator())) < 20
+
+
+def test_tammes_needs_a_plane_and_a_start() -> None:
+    with pytest.raises(ValueError, match="num_points=3 cannot be told apart in dim=1"):
+        tammes(3, 1)
+    with pytest.raises(ValueError, match="restarts=0 must be at least 1"):
+        tammes(9, 3, restarts=0)
+    with pytest.raises(ValueError, match=r"num_points=7\.5 must be an integer"):
+        tammes(7.5, 3)
+
+
+@pytest.mark.parametrize("half", [1.0, 3.5, 255.5, 5e4])
+@pytest.mark.parametrize("share", [1e-190, 1e-250])
+def test_small_caps_agree_with_the_beta_function_where_both_hold(half: float, share: float) -> None:
+    limit = float(special.betaincinv(half, 0.5, share))
+    quantiles = torch.linspace(0.001, 1, 50, dtype=D)
+    expected = special.betaincinv(half, 0.5, quantiles.numpy() * special.betainc(half, 0.5, limit))
+    torch.testing.assert_close(_small_cap(quantiles, half, limit), torch.from_numpy(expected), rtol=1e-12, atol=0)
+
+
+@pytest.mark.parametrize("angle", [1e-12, 1e-3, 0.05, 0.3])
+def test_tiny_caps_in_many_dimensions_are_neither_empty_nor_a_point(angle: float) -> None:
+    axis = torch.randn(512, generator=generator(5), dtype=D)
+    angles = angle_between(uniform_cap(500, axis, angle, generator=generator(6)), axis, eps=0.0)
+    assert angles.max().item() <= angle * (1 + 1e-9) + 1e-15
+    assert angles.mean().item() == pytest.approx(angle * (1 - 1 / 512), rel=1e-3)
+
+
+def test_cap_mean_angle_in_three_dimensions() -> None:
+    limit = 1.1
+    expected = (math.sin(limit) - limit * math.cos(limit)) / (1 - math.cos(limit))
+    axis = torch.tensor([0.3, -0.2, 0.9], dtype=D)
+    angles = angle_between(uniform_cap(40_000, axis, limit, generator=generator(7)), axis)
+    assert angles.mean().item() == pytest.approx(expected, abs=5 * angles.std().item() / 200)
+
+
+def test_coincident_points_have_infinite_energy() -> None:
+    for exponent in (0, 1, 2):
+        assert riesz_energy(torch.ones(2, 3), exponent).item() == math.inf

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from hypersphere.geometry import class_margin, regular_simplex, sample_margins, summarize_sample_margins
+from hypersphere.geometry import class_margin, margins, regular_simplex, sample_margins, summarize_sample_margins
 
 D = torch.float64
 
@@ -135,3 +135,49 @@ def test_bad_samples() -> None:
         sample_margins(x, w, y.float())
     with pytest.raises(ValueError, match="block=0"):
         class_margin(w, block=0)
+
+
+@settings(deadline=None, max_examples=30)
+@given(st.integers(1, 9), st.integers(2, 9), st.integers(0, 2**16))
+def test_sample_margins_in_blocks_of_any_size(count: int, classes: int, seed: int) -> None:
+    generator = torch.Generator().manual_seed(seed)
+    x, w = (torch.randn(n, 4, generator=generator, dtype=D) for n in (count, classes))
+    labels = torch.randint(-1, classes, (count,), generator=generator)
+    rotation = torch.linalg.qr(torch.randn(4, 4, generator=generator, dtype=D))[0]
+    whole = sample_margins(x, w, labels)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(margins, "_BLOCK", 2)
+        torch.testing.assert_close(sample_margins(x, w, labels), whole, equal_nan=True)
+    torch.testing.assert_close(sample_margins(5 * x @ rotation, w @ rotation, labels), whole, equal_nan=True)
+    order = torch.randperm(classes, generator=generator)
+    moved = torch.where(labels >= 0, order.argsort()[labels], -1)
+    torch.testing.assert_close(sample_margins(x, w[order], moved), whole, equal_nan=True)
+
+
+def test_margins_of_no_samples_and_of_half_precision() -> None:
+    w = torch.eye(3, dtype=torch.bfloat16, requires_grad=True)
+    assert sample_margins(torch.ones(0, 3), w, torch.arange(0)).shape == (0,)
+    measured = sample_margins(w, w, torch.arange(3))
+    assert measured.dtype == torch.float32
+    assert not measured.requires_grad
+    assert measured.tolist() == pytest.approx([1, 1, 1])
+    assert class_margin(w).item() == pytest.approx(math.pi / 2)
+
+
+def test_coarser_float32_products_do_not_change_the_margin() -> None:
+    generator = torch.Generator().manual_seed(8)
+    base = torch.randn(40, 32, generator=generator)
+    pairs = torch.cat([base, base + 1e-3 * torch.randn(40, 32, generator=generator)])
+    before = torch.get_float32_matmul_precision()
+    torch.set_float32_matmul_precision("medium")
+    try:
+        assert class_margin(pairs, block=32).item() == pytest.approx(brute_class_margin(pairs), rel=1e-9)
+    finally:
+        torch.set_float32_matmul_precision(before)
+
+
+@pytest.mark.parametrize("scale", [0.0, 1e-9])
+def test_collapsed_prototypes(scale: float) -> None:
+    generator = torch.Generator().manual_seed(9)
+    points = torch.ones(50, 8, dtype=D) + scale * torch.randn(50, 8, generator=generator, dtype=D)
+    assert class_margin(points, block=16).item() == pytest.approx(brute_class_margin(points), rel=1e-6, abs=1e-15)

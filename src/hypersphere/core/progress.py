@@ -17,6 +17,10 @@ def _clock(seconds: float) -> str:
     return f"{hours}:{minutes:02d}:{rest:02d}" if hours else f"{minutes}:{rest:02d}"
 
 
+def _speed(rate: float) -> str:
+    return f"{rate:,.{0 if rate >= 10 else 1}f} a second" if rate >= 1 or rate == 0 else f"{1 / rate:,.1f} s each"
+
+
 class Progress:
     """A bar with rate and time left on a terminal, a plain line every few seconds in a log; silent below two seconds.
 
@@ -57,7 +61,7 @@ class Progress:
         self.drawn = True
         rate = done / (now - self.start)
         left = _clock((total - done) / rate) if rate > 0 else "?"
-        line = f"{self.title}: {done:,}/{total:,} {self.unit}, {rate:,.0f} {self.unit}/s, {left} left"
+        line = f"{self.title}: {done:,}/{total:,} {self.unit}, {_speed(rate)}, {left} left"
         if self.terminal:
             filled = 24 * done // max(total, 1)
             self.stream.write(f"\r\x1b[2K[{'#' * filled}{'.' * (24 - filled)}] {line}")

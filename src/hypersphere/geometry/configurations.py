@@ -15,8 +15,8 @@ from hypersphere.geometry.sphere import normalize
 _SOFT = ((4.0, 100), (32.0, 60), (256.0, 60))
 _HARD = ((32.0, 30), (256.0, 60))
 _HARDER = ((1024.0, 80), (4096.0, 80), (16384.0, 40))
-"""Growing exponents of the Riesz energy, each with its iterations. The soft schedule finds the symmetric optima and good
-large configurations, the hard one the small optima that low exponents lead away from (such as 13 points in 3-D)."""
+"""Growing exponents of the Riesz energy, each with its iterations. The soft schedule finds the symmetric optima and
+good large configurations, the hard one small optima that low exponents lead away from (such as 13 points in 3-D)."""
 _STEPS = sum(steps for _, steps in _SOFT)
 _SECONDS = 6.0
 """Roughly what the default number of starts may take; a constant in a cost model, so results do not depend on time."""
@@ -144,11 +144,11 @@ def tammes(num_points: int, dim: int, *, seed: int = 0, restarts: int | None = N
         argmax_{w_1, ..., w_k on the unit sphere}  min_{i != j} |w_i - w_j|
 
     Where the optimum is known in closed form it is returned: the regular simplex for k <= d + 1 (lemma 2.1), part of
-    the cross-polytope (90 degrees) for k <= 2d, the regular polygon in the plane. Otherwise the Riesz energy (eq. 2.4) is
-    minimised with growing exponent from several starts, some of them symmetric about the centre if k is even; the best
-    few are then polished by linear programs on the closest pairs while that is affordable, and by higher exponents
-    beyond. The result is a good local optimum, without proof that no better one exists. Time grows as k^2 d: a second
-    or two for k = 24 in 3-D, about ten for some hundreds of points, minutes for ten thousand.
+    the cross-polytope (90 degrees) for k <= 2d, the regular polygon in the plane. Otherwise the Riesz energy (eq. 2.4)
+    is minimised with growing exponent from several starts, some of them symmetric about the centre if k is even. The
+    best few are then polished by linear programs on the closest pairs where those are small enough, and by higher
+    exponents elsewhere. The result is a good local optimum, without proof that no better one exists. Time grows as
+    k^2 d: a few seconds for k = 24 in 3-D, about ten for some hundreds of points, minutes for ten thousand.
 
     Args:
         num_points: k, at least 2.
@@ -365,10 +365,11 @@ def _linear_step(points: Tensor, worst: float, radius: float) -> Tensor:
     tangent = torch.linalg.qr(points[:, :, None], mode="complete").Q[:, :, 1:]
     towards = [(points[a, None] @ tangent[b])[:, 0] for a, b in ((j, i), (i, j))]
     entries = torch.cat([*towards, -torch.ones(len(i), 1, dtype=points.dtype)], dim=1)
-    places = [a[:, None] * free + torch.arange(free) for a in (i, j)]
-    columns = torch.cat([*places, torch.full((len(i), 1), count * free)], dim=1)
+    blocks = [a[:, None] * free + torch.arange(free) for a in (i, j)]
+    columns = torch.cat([*blocks, torch.full((len(i), 1), count * free)], dim=1)
     rows = torch.arange(len(i))[:, None].expand_as(columns)
-    matrix = csr_array((entries.flatten(), (rows.flatten(), columns.flatten())), shape=(len(i), count * free + 1))
+    places = (rows.flatten().numpy(), columns.flatten().numpy())
+    matrix = csr_array((entries.flatten().numpy(), places), shape=(len(i), count * free + 1))
     result = linprog(
         [0.0] * (count * free) + [1.0],
         A_ub=matrix,
