@@ -1,0 +1,186 @@
+"""Configuration: frozen dataclasses are the schema, TOML is the file, a wrong key is an error naming the right one."""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import json
+import tomllib
+import types
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, TypeVar, Union, get_args, get_origin, get_type_hints
+
+from hypersphere.core.checks import nearest
+
+C = TypeVar("C")
+
+
+def load_toml(path: Path, children: tuple[Path, ...] = ()) -> dict[str, Any]:
+    """A TOML file as a dictionary; `base = "other.toml"` is read first and overlaid, key by key."""
+    if path.resolve() in children:
+        raise ValueError(f"{path} is its own base")
+    try:
+        table = tomllib.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise ValueError(f"{path}: there is no such file") from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise ValueError(f"{path}: not valid TOML: {error}") from None
+    base = table.pop("base", None)
+    if base is None:
+        return table
+    if not isinstance(base, str):
+        raise ValueError(f"{path}: base must be the path of another file, not {base!r}")
+    return overlay(load_toml(path.parent / base, (*children, path.resolve())), table)
+
+
+def overlay(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any]:
+    """`above` over `below`: tables are merged, everything else is replaced.
+
+    A `head` of another name replaces the one below whole: the options of one loss are not those of another.
+    """
+    merged = dict(below)
+    for key, value in above.items():
+        old = merged.get(key)
+        merged[key] = value
+        if isinstance(old, Mapping) and isinstance(value, Mapping):
+            renamed = key == "head" and value.get("name", old.get("name")) != old.get("name")
+            merged[key] = value if renamed else overlay(old, value)
+    return merged
+
+
+def override(table: Mapping[str, Any], settings: Sequence[str]) -> dict[str, Any]:
+    """Apply `key.sub=value` settings; the value is read as TOML, or as a plain string where that is no TOML."""
+    merged = dict(table)
+    for setting in settings:
+        name, equals, text = setting.partition("=")
+        keys = name.strip().split(".")
+        if not equals or not all(keys):
+            raise ValueError(f"{setting!r} is no setting: write key.sub=value")
+        try:
+            value = tomllib.loads(f"value = {text}")["value"]
+        except tomllib.TOMLDecodeError:
+            value = text.strip()
+        for key in reversed(keys):
+            value = {key: value}
+        merged = overlay(merged, value)
+    return merged
+
+
+def build(schema: type[C], table: Mapping[str, Any], where: str = "") -> C:
+    """An instance of a dataclass from a table, checked key by key.
+
+    Args:
+        schema: a dataclass; fields that are dataclasses themselves take tables.
+        table: the values.
+        where: the table's name, for messages.
+    """
+    hints = get_type_hints(schema)
+    fields = {field.name: field for field in dataclasses.fields(schema)}  # type: ignore[arg-type]
+    values = {}
+    for key, value in table.items():
+        name = f"{where}.{key}" if where else key
+        if key not in fields:
+            raise ValueError(f"{name} is unknown; {nearest(key, fields)}")
+        values[key] = _value(hints[key], value, name)
+    for key, field in fields.items():
+        required = field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING
+        if required and key not in values:
+            raise ValueError(f"{f'{where}.{key}' if where else key} is missing")
+    try:
+        return schema(**values)
+    except ValueError as error:
+        raise ValueError(f"{where}: {error}" if where else str(error)) from None
+
+
+def as_table(config: Any) -> Any:
+    """A configuration as plain dictionaries, lists and numbers, without what is None."""
+    if dataclasses.is_dataclass(config):
+        pairs = ((field.name, getattr(config, field.name)) for field in dataclasses.fields(config))
+        return {name: as_table(value) for name, value in pairs if value is not None}
+    if isinstance(config, Mapping):
+        return {str(key): as_table(value) for key, value in config.items()}
+    if isinstance(config, tuple | list):
+        return [as_table(value) for value in config]
+    return config
+
+
+def digest(config: Any) -> str:
+    """A short hash of a configuration, the same for the same settings."""
+    text = json.dumps(as_table(config), sort_keys=True)
+    return hashlib.sha256(text.encode()).hexdigest()[:12]
+
+
+def to_toml(table: Mapping[str, Any], prefix: str = "") -> str:
+    """A table as TOML text: plain values first, then its sub-tables."""
+    lines = [f"{_key(key)} = {_toml(value)}" for key, value in table.items() if not isinstance(value, Mapping)]
+    for key, value in table.items():
+        if isinstance(value, Mapping):
+            name = f"{prefix}{_key(key)}"
+            lines += ["", f"[{name}]", to_toml(value, f"{name}.").strip("\n")]
+    return "\n".join(lines).strip("\n") + "\n"
+
+
+def _key(key: str) -> str:
+    return key if key.replace("_", "").replace("-", "").isalnum() else json.dumps(key)
+
+
+def _toml(value: Any) -> str:
+    if isinstance(value, list | tuple):
+        return f"[{', '.join(_toml(entry) for entry in value)}]"
+    return json.dumps(value)
+
+
+def _value(hint: Any, value: Any, name: str) -> Any:
+    """`value` as the type `hint`, or an error that says what was expected."""
+    origin, arguments = get_origin(hint), get_args(hint)
+    if hint is Any:
+        return value
+    if origin in (Union, types.UnionType):
+        return _one_of(arguments, value, name)
+    if dataclasses.is_dataclass(hint) and isinstance(hint, type):
+        if not isinstance(value, Mapping):
+            raise ValueError(f"{name}={value!r} must be a table")
+        return build(hint, value, name)
+    if origin is tuple:
+        return _tuple(arguments, value, name)
+    if origin is not None and issubclass(origin, Mapping):
+        if not isinstance(value, Mapping):
+            raise ValueError(f"{name}={value!r} must be a table")
+        return {str(key): _value(arguments[1], entry, f"{name}.{key}") for key, entry in value.items()}
+    return _plain(hint, value, name)
+
+
+def _one_of(arguments: tuple[Any, ...], value: Any, name: str) -> Any:
+    if value is None and type(None) in arguments:
+        return None
+    problems = []
+    for argument in arguments:
+        if argument is type(None):
+            continue
+        try:
+            return _value(argument, value, name)
+        except ValueError as error:
+            problems.append(str(error))
+    raise ValueError(problems[0])
+
+
+def _tuple(arguments: tuple[Any, ...], value: Any, name: str) -> tuple[Any, ...]:
+    if not isinstance(value, list | tuple):
+        raise ValueError(f"{name}={value!r} must be a list")
+    if len(arguments) == 2 and arguments[1] is Ellipsis:
+        arguments = (arguments[0],) * len(value)
+    if len(arguments) != len(value):
+        raise ValueError(f"{name}={value!r} must have {len(arguments)} entries")
+    return tuple(
+        _value(hint, entry, f"{name}[{i}]") for i, (hint, entry) in enumerate(zip(arguments, value, strict=True))
+    )
+
+
+def _plain(hint: Any, value: Any, name: str) -> Any:
+    if hint is float and isinstance(value, int) and not isinstance(value, bool):
+        return float(value)
+    matches = isinstance(value, hint) and not (hint in (int, float) and isinstance(value, bool))
+    if not matches:
+        raise ValueError(f"{name}={value!r} must be of type {hint.__name__}")
+    return value
