@@ -1,7 +1,18 @@
 """hypersphere: learn, measure, understand and use embeddings on the unit sphere."""
 
 from hypersphere import geometry
+from hypersphere.backbones import create_backbone, list_backbones
 from hypersphere.heads import Head, PairLoss, create_head, create_loss, list_heads
 from hypersphere.version import __version__
 
-__all__ = ["Head", "PairLoss", "__version__", "create_head", "create_loss", "geometry", "list_heads"]
+__all__ = [
+    "Head",
+    "PairLoss",
+    "__version__",
+    "create_backbone",
+    "create_head",
+    "create_loss",
+    "geometry",
+    "list_backbones",
+    "list_heads",
+]
