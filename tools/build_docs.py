@@ -8,6 +8,7 @@ from typing import Any
 
 import torch
 
+from hypersphere.data import PocketFaces, contact_sheet
 from hypersphere.engines import Curve, Similarity
 from hypersphere.losses.margins import AngularMargin, BoundedAngle, Psi
 from hypersphere.plots import new_figure, save_figure
@@ -54,10 +55,28 @@ def draw_demo() -> Any:
     return draw_toy({loss: solve_toy(loss) for loss in TOY_LOSSES})
 
 
+def draw_pocket_faces() -> Any:
+    """A contact sheet of pocket faces, an identity a row."""
+    source = PocketFaces(num_identities=6, images_per_identity=12, size=64)
+    figure = new_figure(5.2, 2.7)
+    axes = figure.add_subplot()
+    axes.imshow(contact_sheet(source, range(6), 12))
+    axes.set_axis_off()
+    return figure
+
+
+PICTURES = {
+    "margins": draw_margins,
+    "adjustment": draw_adjustment,
+    "pocket-faces": draw_pocket_faces,
+    "spheres": draw_demo,
+}
+
+
 def main() -> None:
     """Draw all pictures."""
     torch.set_num_threads(1)
-    for name, draw in {"margins": draw_margins, "adjustment": draw_adjustment, "spheres": draw_demo}.items():
+    for name, draw in PICTURES.items():
         print(save_figure(draw(), IMAGES / f"{name}.png").relative_to(IMAGES.parents[1]), flush=True)
 
 

@@ -6,7 +6,7 @@ import argparse
 import sys
 from collections.abc import Sequence
 
-from hypersphere.cli import demo
+from hypersphere.cli import data, demo, train
 from hypersphere.version import __version__
 
 
@@ -17,7 +17,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     )
     parser.add_argument("--version", action="version", version=f"hypersphere {__version__}")
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
-    demo.add_command(commands)
+    for group in (demo, train, data):
+        group.add_command(commands)
     options = parser.parse_args(arguments)
     try:
         options.run(options)

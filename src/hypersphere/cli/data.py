@@ -1,0 +1,236 @@
+"""`hypersphere data`: look at sets of images, pack and convert them, find identities that two sets share."""
+
+from __future__ import annotations
+
+import argparse
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from hypersphere.core import Progress
+from hypersphere.data import (
+    FORMATS,
+    ImageSource,
+    Subset,
+    UnreadableImage,
+    check_readable,
+    guess_format,
+    names_of,
+    open_source,
+    shared_names,
+    similar_identities,
+    write_source,
+)
+from hypersphere.data.convert import layouts
+from hypersphere.data.source import shape_of
+
+LISTED = 20
+
+
+def add_command(commands: Any) -> None:
+    """Add `data` to the command line."""
+    parser = commands.add_parser(
+        "data",
+        help="inspect, pack and convert sets of images; find shared identities",
+        description="Look at sets of images, pack and convert them, find identities that two sets share.",
+        epilog=f"formats:\n{layouts()}",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    actions = parser.add_subparsers(title="actions", metavar="ACTION", required=True)
+    _add_inspect(actions)
+    _add_pack(actions)
+    _add_convert(actions)
+    _add_overlap(actions)
+
+
+def _add_source(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("source", metavar="SOURCE", help="a file or folder; quote a pattern such as 'faces-*.tar'")
+    parser.add_argument("--format", choices=FORMATS, help="of SOURCE; guessed from the names by default")
+    parser.add_argument("--split", help="train, test, query, gallery: where the format has several")
+    parser.add_argument("--root", type=Path, help="the folder a list's paths start from (the list's own)")
+    parser.add_argument("--relabel", action="store_true", help="number the labels that occur from 0 on, gaps or not")
+
+
+def _add_target(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("out", metavar="OUT", type=Path, help="where to; must not exist yet")
+    parser.add_argument("--quality", type=int, help="JPEG quality of images that are not stored encoded (PNG)")
+    parser.add_argument(
+        "--skip-unreadable",
+        action="store_true",
+        help="read every image first and leave out those that cannot be; refuses above 1 %% of them",
+    )
+
+
+def _add_inspect(actions: Any) -> None:
+    parser = actions.add_parser("inspect", help="what a set holds")
+    _add_source(parser)
+    parser.add_argument(
+        "--sample", type=int, default=1000, help="images to read, evenly spread; 0 for all (%(default)s)"
+    )
+    parser.set_defaults(run=inspect)
+
+
+def _add_pack(actions: Any) -> None:
+    parser = actions.add_parser("pack", help="a folder or list (or any set) into tar shards or a .rec")
+    _add_source(parser)
+    _add_target(parser)
+    parser.add_argument(
+        "--shard-size", type=int, help="images per tar shard; OUT is then a folder (10,000 unless OUT ends in .tar)"
+    )
+    parser.set_defaults(run=pack)
+
+
+def _add_convert(actions: Any) -> None:
+    parser = actions.add_parser("convert", help="from one format to another")
+    _add_source(parser)
+    _add_target(parser)
+    parser.add_argument("--to", choices=FORMATS, help="format of OUT; by its name's end by default")
+    parser.add_argument("--to-split", choices=("train", "test", "query", "gallery"), help="which split OUT becomes")
+    parser.set_defaults(run=convert)
+
+
+def _add_overlap(actions: Any) -> None:
+    parser = actions.add_parser(
+        "overlap",
+        help="identities that two sets share",
+        description="Identities that two sets share: by name, or by the cosine of their mean embeddings. The means are "
+        "given as .npy arrays, one row per identity in the order of the labels; computing them here, with a model, is "
+        "still to come.",
+    )
+    parser.add_argument("sources", metavar="SOURCE", nargs="*", help="the two sets, to compare names")
+    parser.add_argument("--embeddings", metavar="NPY", nargs=2, type=Path, help="two arrays of mean embeddings instead")
+    parser.add_argument("--threshold", type=float, default=0.4, help="least cosine with --embeddings (%(default)s)")
+    parser.set_defaults(run=overlap)
+
+
+def inspect(options: argparse.Namespace) -> None:
+    """Print what a set holds."""
+    if options.sample < 0:
+        raise ValueError(f"--sample {options.sample} must be 0 (all) or more")
+    source = _open(options)
+    count = len(source)
+    labels = np.asarray(source.labels)
+    print(f"{'format':<14}{options.format or _guess(options.source)}")
+    print(f"{'images':<14}{count:,}")
+    print(f"{'identities':<14}{source.num_classes:,}")
+    if source.num_classes:
+        each = np.bincount(labels[labels >= 0])
+        print(f"{'per identity':<14}least {each.min():,}, median {np.median(each):,g}, most {each.max():,}")
+    if (labels < 0).any():
+        print(f"{'no identity':<14}{(labels < 0).sum():,}")
+    same = getattr(source, "same", None)
+    if same is not None:
+        print(f"{'pairs':<14}{len(same):,}, {same.sum():,} of one person")
+    cameras = getattr(source, "cameras", None)
+    if cameras is not None:
+        print(f"{'cameras':<14}{len(np.unique(cameras))}")
+    wanted = min(options.sample or count, count)
+    sizes, unreadable = _read(source, np.linspace(0, count - 1, wanted).round().astype(np.int64))
+    common = ", ".join(f"{size} ({number:,})" for size, number in sizes.most_common(4))
+    more = f" and {len(sizes) - 4} more" if len(sizes) > 4 else ""
+    print(f"{'sizes':<14}{common or '-'}{more}")
+    print(f"{'unreadable':<14}{len(unreadable):,} of {wanted:,} read")
+    _list(unreadable)
+
+
+def _read(source: ImageSource, indices: npt.NDArray[np.int64]) -> tuple[Counter[str], list[str]]:
+    sizes: Counter[str] = Counter()
+    unreadable = []
+    with Progress("reading", "images") as progress:
+        for done, index in enumerate(indices.tolist(), start=1):
+            try:
+                sizes[shape_of(source.read(index))] += 1
+            except UnreadableImage as error:
+                unreadable.append(str(error))
+            progress(done, len(indices))
+    return sizes, unreadable
+
+
+def pack(options: argparse.Namespace) -> None:
+    """Write tar shards or a .rec."""
+    settings: dict[str, Any] = {}
+    if options.out.suffix == ".rec":
+        if options.shard_size is not None:
+            raise ValueError("--shard-size is for tar shards; a .rec is one file")
+        settings["format"] = "rec"
+    else:
+        settings["format"] = "tar"
+        single = options.out.suffix == ".tar"
+        if single and options.shard_size is not None:
+            raise ValueError(f"{options.out}: with --shard-size OUT is a folder, not a .tar")
+        settings["shard_size"] = None if single else options.shard_size or 10_000
+    _write(options, settings)
+
+
+def convert(options: argparse.Namespace) -> None:
+    """Write another format."""
+    settings: dict[str, Any] = {"format": options.to}
+    if options.to_split:
+        settings["split"] = options.to_split
+    _write(options, settings)
+
+
+def _write(options: argparse.Namespace, settings: dict[str, Any]) -> None:
+    if options.quality is not None:
+        settings["quality"] = options.quality
+    source = _open(options)
+    if options.skip_unreadable:
+        with Progress("reading", "images") as progress:
+            report = check_readable(source, progress)
+        left_out = [index for index, _ in report.unreadable]
+        if left_out:
+            source = Subset(source, np.setdiff1d(np.arange(len(source)), left_out))
+            print(f"left out {len(left_out):,} images that cannot be read:")
+            _list([message for _, message in report.unreadable])
+    with Progress("writing", "images") as progress:
+        write_source(source, options.out, progress=progress, **settings)
+    print(f"{options.out}: {len(source):,} images of {source.num_classes:,} identities")
+
+
+def overlap(options: argparse.Namespace) -> None:
+    """Print the identities that two sets share."""
+    if len(options.sources) != (0 if options.embeddings else 2):
+        raise ValueError("give two sets, or --embeddings with two arrays")
+    if options.embeddings:
+        first, second = (_load(path) for path in options.embeddings)
+        pairs = similar_identities(first, second, options.threshold)
+        print(f"{len(pairs):,} pairs of identities with a cosine of at least {options.threshold:g}")
+        for i, j, cosine in pairs:
+            print(f"{i:>8}{j:>8}{cosine:>8.3f}")
+        return
+    first_names, second_names = (names_of(open_source(path)) for path in options.sources)
+    shared = shared_names(first_names, second_names)
+    print(f"{len(shared):,} identities shared by name (of {len(first_names):,} and {len(second_names):,})")
+    for one, other in shared:
+        print(one if one == other else f"{one}  =  {other}")
+
+
+def _load(path: Path) -> npt.NDArray[Any]:
+    try:
+        array = np.load(path, allow_pickle=False)
+    except (ValueError, EOFError) as error:
+        raise ValueError(f"{path}: not an .npy array ({error})") from error
+    if not isinstance(array, np.ndarray):
+        raise ValueError(f"{path}: several arrays; expected one, in an .npy file")
+    return array
+
+
+def _open(options: argparse.Namespace) -> ImageSource:
+    given = {"split": options.split, "root": options.root, "relabel": options.relabel or None}
+    return open_source(
+        options.source, options.format, **{key: value for key, value in given.items() if value is not None}
+    )
+
+
+def _guess(source: str) -> str:
+    return guess_format(source) if Path(source).exists() else "tar"
+
+
+def _list(messages: list[str]) -> None:
+    for message in messages[:LISTED]:
+        print(f"  {message}")
+    if len(messages) > LISTED:
+        print(f"  and {len(messages) - LISTED:,} more")

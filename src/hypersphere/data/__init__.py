@@ -1,0 +1,79 @@
+"""Where images come from: formats, each with a reader and a writer; identities that two sets share."""
+
+from hypersphere.data.augment import Augmentation, mixup
+from hypersphere.data.cifar import CifarSource, open_cifar, write_cifar
+from hypersphere.data.convert import FORMATS, guess_format, open_source, write_source
+from hypersphere.data.corrupt import imbalance, long_tailed_counts, noisy_labels, step_counts, unlabelled
+from hypersphere.data.folder import FolderSource, write_folder
+from hypersphere.data.idx import open_mnist, read_idx, write_idx, write_mnist
+from hypersphere.data.images import UnreadableImage, decode, encode
+from hypersphere.data.lists import ListSource, write_list
+from hypersphere.data.market import MarketSource, write_market
+from hypersphere.data.overlap import shared_names, similar_identities
+from hypersphere.data.packs import PackSource, write_pack
+from hypersphere.data.pocket import PocketFaces, contact_sheet, verification_pairs
+from hypersphere.data.recordio import RecordSource, write_records
+from hypersphere.data.samplers import ClassBalancedBatches, IdentityBatches, ShuffledBatches
+from hypersphere.data.source import (
+    ArraySource,
+    EncodedSource,
+    ImageSource,
+    ReadReport,
+    Subset,
+    batch,
+    check_readable,
+    names_of,
+)
+from hypersphere.data.tar import TarSource, write_tar
+
+__all__ = [
+    "FORMATS",
+    "ArraySource",
+    "Augmentation",
+    "CifarSource",
+    "ClassBalancedBatches",
+    "EncodedSource",
+    "FolderSource",
+    "IdentityBatches",
+    "ImageSource",
+    "ListSource",
+    "MarketSource",
+    "PackSource",
+    "PocketFaces",
+    "ReadReport",
+    "RecordSource",
+    "ShuffledBatches",
+    "Subset",
+    "TarSource",
+    "UnreadableImage",
+    "batch",
+    "check_readable",
+    "contact_sheet",
+    "decode",
+    "encode",
+    "guess_format",
+    "imbalance",
+    "long_tailed_counts",
+    "mixup",
+    "names_of",
+    "noisy_labels",
+    "open_cifar",
+    "open_mnist",
+    "open_source",
+    "read_idx",
+    "shared_names",
+    "similar_identities",
+    "step_counts",
+    "unlabelled",
+    "verification_pairs",
+    "write_cifar",
+    "write_folder",
+    "write_idx",
+    "write_list",
+    "write_market",
+    "write_mnist",
+    "write_pack",
+    "write_records",
+    "write_source",
+    "write_tar",
+]

@@ -1,0 +1,180 @@
+"""From the bytes of an image to 8-bit RGB and back: Pillow by default, simplejpeg for plain JPEGs when installed."""
+
+from __future__ import annotations
+
+import importlib
+import io
+import os
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+if TYPE_CHECKING:
+    from PIL.Image import Image as PillowImage
+
+Image = npt.NDArray[np.uint8]
+
+MAX_PIXELS = 2**26
+"""Larger images (67 megapixels) are refused before they are decoded."""
+
+# Kind, suffix, and the bytes a file of that kind begins with.
+_KINDS: tuple[tuple[str, str, tuple[bytes, ...]], ...] = (
+    ("Jpeg", ".jpg", (b"\xff\xd8\xff",)),
+    ("Png", ".png", (b"\x89PNG\r\n\x1a\n",)),
+    ("WebP", ".webp", (b"RIFF",)),
+    ("Gif", ".gif", (b"GIF87a", b"GIF89a")),
+    ("Bmp", ".bmp", (b"BM",)),
+    ("Tiff", ".tiff", (b"II*\0", b"MM\0*")),
+    ("Ppm", ".ppm", (b"P6", b"P5", b"P3", b"P2")),
+)
+_ORIENTATION = 0x0112
+
+
+class UnreadableImage(ValueError):
+    """An image that cannot be read: which one, and why."""
+
+
+def decode(data: bytes, describe: str = "image") -> Image:
+    """The image in `data` as uint8 (H, W, 3) RGB, upright.
+
+    EXIF orientation is applied; CMYK, palette and 16-bit samples are converted; transparent pixels are laid on white;
+    of an animation the first frame is taken. JPEG, PNG, WebP, GIF, BMP, TIFF and PPM are known. simplejpeg decodes
+    plain JPEGs when it is installed, unless the environment has HYPERSPHERE_DECODER=pillow.
+
+    Args:
+        data: the file's content.
+        describe: which image this is, for the message.
+
+    Raises:
+        UnreadableImage: empty, truncated, corrupt, of more than MAX_PIXELS pixels, or of another kind.
+
+    Example:
+        >>> decode(Path("face.jpg").read_bytes(), "face.jpg").shape
+        (112, 112, 3)
+    """
+    if not data:
+        raise UnreadableImage(f"{describe}: empty (0 bytes)")
+    kind = _kind(data)
+    if kind is None:
+        known = ", ".join(name for name, _, _ in _KINDS)
+        raise UnreadableImage(f"{describe}: begins with {data[:4]!r}, which is none of {known}")
+    if kind == "Jpeg":
+        image = _decode_fast(data)
+        if image is not None:
+            return image
+    plugin = _plugin(kind)
+    try:
+        with plugin(io.BytesIO(data)) as picture:
+            width, height = picture.size
+            if width * height > MAX_PIXELS:
+                raise ValueError(f"{width}x{height} pixels, more than the {MAX_PIXELS:,} allowed")
+            picture.load()
+            return _to_rgb(_upright(picture), kind)
+    except Exception as error:  # decoders raise anything at all on damaged files
+        raise UnreadableImage(f"{describe}: {error or type(error).__name__}") from error
+
+
+def encode(image: Image, quality: int | None = None) -> bytes:
+    """An image as PNG, without loss, or as JPEG of the given quality.
+
+    Args:
+        image: uint8 (H, W, 3) RGB or (H, W, 1) grey.
+        quality: None for PNG; 1 to 100 for JPEG (colour at full resolution).
+    """
+    if image.dtype != np.uint8 or image.ndim != 3 or image.shape[2] not in (1, 3):
+        raise ValueError(f"image is {image.dtype} {image.shape}; expected uint8 (H, W, 1 or 3)")
+    if quality is not None and not 1 <= quality <= 100:
+        raise ValueError(f"quality={quality} must be between 1 and 100, or None for PNG")
+    picture = _pillow("PIL.Image").fromarray(image[:, :, 0] if image.shape[2] == 1 else image)
+    stream = io.BytesIO()
+    if quality is None:
+        picture.save(stream, format="PNG")
+    else:
+        picture.save(stream, format="JPEG", quality=quality, subsampling=0)
+    return stream.getvalue()
+
+
+def suffix_of(data: bytes, describe: str = "image") -> str:
+    """The file suffix for the bytes of an image, such as `.jpg`."""
+    kind = _kind(data)
+    for name, suffix, _ in _KINDS:
+        if name == kind:
+            return suffix
+    raise UnreadableImage(f"{describe}: {'empty (0 bytes)' if not data else 'no image of a known kind'}")
+
+
+def _kind(data: bytes) -> str | None:
+    for name, _, beginnings in _KINDS:
+        if data.startswith(beginnings):
+            return name if name != "WebP" or data[8:12] == b"WEBP" else None
+    return None
+
+
+def _decode_fast(data: bytes) -> Image | None:
+    """A plain JPEG by simplejpeg; None where Pillow has to judge: no simplejpeg, EXIF, CMYK, huge, damaged."""
+    if os.environ.get("HYPERSPHERE_DECODER", "").lower() == "pillow" or b"Exif\0\0" in data:
+        return None
+    simplejpeg = _simplejpeg()
+    if simplejpeg is None:
+        return None
+    try:
+        height, width, colours, _ = simplejpeg.decode_jpeg_header(data)
+        if colours in ("CMYK", "YCCK") or height * width > MAX_PIXELS:
+            return None
+        image: Image = simplejpeg.decode_jpeg(data, colorspace="RGB")
+    except ValueError:
+        return None
+    return image
+
+
+@cache
+def _simplejpeg() -> Any:
+    try:
+        return importlib.import_module("simplejpeg")
+    except ImportError:
+        return None
+
+
+def _pillow(module: str) -> Any:
+    try:
+        return importlib.import_module(module)
+    except ModuleNotFoundError as error:
+        raise ModuleNotFoundError("reading images needs Pillow: pip install 'hypersphere[images]'") from error
+
+
+@cache
+def _plugin(kind: str) -> Any:
+    """Pillow's reader of one kind. Taken directly, not through Image.open: no other kind is tried, and the pixels are
+    counted here and not by a warning."""
+    return getattr(_pillow(f"PIL.{kind}ImagePlugin"), f"{kind}ImageFile")
+
+
+def _upright(picture: PillowImage) -> PillowImage:
+    try:
+        orientation = picture.getexif().get(_ORIENTATION, 1)
+    except Exception:  # a damaged EXIF block does not make the picture unreadable
+        return picture
+    if orientation == 1:
+        return picture
+    turned: PillowImage = _pillow("PIL.ImageOps").exif_transpose(picture)
+    return turned
+
+
+def _to_rgb(picture: PillowImage, kind: str) -> Image:
+    transparent = picture.mode in ("RGBA", "RGBa", "LA", "La", "PA") or "transparency" in picture.info
+    if picture.mode == "RGB" and not transparent:
+        return np.array(picture)
+    if picture.mode.startswith("I;16") or (picture.mode == "I" and kind in ("Png", "Ppm")):
+        samples = np.asarray(picture).astype(np.uint32)
+        grey = ((samples * 255 + 32767) // 65535).astype(np.uint8)
+        return np.repeat(grey[:, :, None], 3, axis=2)
+    if picture.mode in ("I", "F"):
+        raise ValueError("32-bit samples, whose range is not known; expected 8 or 16 bits")
+    if transparent:
+        picture = picture.convert("RGBA")
+        white = _pillow("PIL.Image").new("RGBA", picture.size, "white")
+        white.alpha_composite(picture)
+        picture = white
+    return np.array(picture.convert("RGB"))
