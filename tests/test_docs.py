@@ -42,6 +42,7 @@ def test_readme_command(command: str, tmp_path: Path) -> None:
         assert words[0] == "hypersphere", "the README names a command that this test cannot run"
         program = [sys.executable, "-c", "import sys; from hypersphere.cli import main; sys.exit(main())"]
         path = {**os.environ, "PYTHONPATH": str(ROOT / "src")}
+        (tmp_path / "recipes").symlink_to(ROOT / "recipes")
         result = subprocess.run(
             [*program, *words[1:]], cwd=tmp_path, env=path, capture_output=True, text=True, check=False
         )

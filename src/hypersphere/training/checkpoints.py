@@ -1,0 +1,120 @@
+"""Checkpoints that survive a crash: written whole, verified by digest, the last few and the best kept."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import json
+import os
+import re
+import warnings
+from pathlib import Path
+from typing import Any
+
+import torch
+
+_NAME = re.compile(r"step-(\d{9})\.pt")
+
+
+def write_atomically(path: Path, data: bytes) -> None:
+    """Write a file whole or not at all: a temporary one beside it, flushed to disk, then renamed."""
+    partial = path.with_name(f".{path.name}.partial")
+    try:
+        with partial.open("wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        partial.replace(path)
+    except OSError as error:
+        raise OSError(f"{path}: not written ({error.strerror or error}); the previous one is untouched") from error
+    finally:
+        partial.unlink(missing_ok=True)
+    folder = os.open(path.parent, os.O_RDONLY)
+    try:
+        os.fsync(folder)
+    finally:
+        os.close(folder)
+
+
+class Checkpoints:
+    """The checkpoints of one run.
+
+    Each is a file `step-000000123.pt` (read with `weights_only=True`) and a `.json` beside it with its digest, without
+    which it does not count.
+
+    Args:
+        folder: where they lie; made if need be.
+        keep: how many of the newest to keep; the best is kept besides.
+    """
+
+    def __init__(self, folder: Path, keep: int = 3) -> None:
+        if keep < 1:
+            raise ValueError(f"keep={keep} must be at least 1")
+        self.folder = folder
+        self.keep = keep
+        folder.mkdir(parents=True, exist_ok=True)
+
+    def save(self, step: int, state: dict[str, Any], score: float | None = None) -> Path:
+        """Write the state after `step` steps; `score` (higher is better) decides which one is the best."""
+        buffer = io.BytesIO()
+        torch.save(state, buffer)
+        data = buffer.getvalue()
+        path = self.folder / f"step-{step:09d}.pt"
+        path.with_suffix(".json").unlink(missing_ok=True)
+        write_atomically(path, data)
+        about = {"step": step, "score": score, "bytes": len(data), "sha256": hashlib.sha256(data).hexdigest()}
+        write_atomically(path.with_suffix(".json"), json.dumps(about).encode())
+        self._prune()
+        return path
+
+    def steps(self) -> list[int]:
+        """The steps of all complete checkpoints, oldest first."""
+        found = (_NAME.fullmatch(path.name) for path in self.folder.iterdir())
+        return sorted(int(match[1]) for match in found if match and self._about(int(match[1])) is not None)
+
+    def best(self) -> int | None:
+        """The step with the highest score."""
+        scored = [
+            (about["score"], step)
+            for step in self.steps()
+            if (about := self._about(step)) and about["score"] is not None
+        ]
+        return max(scored)[1] if scored else None
+
+    def load(self, step: int) -> dict[str, Any]:
+        """The state after `step` steps, verified by its digest."""
+        path, about = self._path(step), self._about(step)
+        if about is None:
+            raise ValueError(f"{path}: no complete checkpoint; there are {self.steps() or 'none'}")
+        data = path.read_bytes()
+        if len(data) != about["bytes"] or hashlib.sha256(data).hexdigest() != about["sha256"]:
+            raise ValueError(f"{path}: damaged ({len(data)} bytes, digest differs from its .json)")
+        state: dict[str, Any] = torch.load(io.BytesIO(data), map_location="cpu", weights_only=True)
+        return state
+
+    def load_newest(self) -> tuple[int, dict[str, Any]] | None:
+        """The newest undamaged checkpoint, None if there is none; a damaged one is passed over with a warning."""
+        for step in reversed(self.steps()):
+            try:
+                return step, self.load(step)
+            except (ValueError, OSError) as error:
+                warnings.warn(f"{error}; falling back to the one before", RuntimeWarning, stacklevel=2)
+        return None
+
+    def _path(self, step: int) -> Path:
+        return self.folder / f"step-{step:09d}.pt"
+
+    def _about(self, step: int) -> dict[str, Any] | None:
+        try:
+            about: dict[str, Any] = json.loads(self._path(step).with_suffix(".json").read_text())
+        except (OSError, json.JSONDecodeError):
+            return None
+        return about if {"step", "score", "bytes", "sha256"} <= set(about) else None
+
+    def _prune(self) -> None:
+        steps = self.steps()
+        kept = {*steps[-self.keep :], self.best()}
+        for step in steps:
+            if step not in kept:
+                self._path(step).with_suffix(".json").unlink(missing_ok=True)
+                self._path(step).unlink(missing_ok=True)

@@ -1,0 +1,114 @@
+"""What this field looks at while training, and when to stop: angles, margins, NormFace's distortion bound, collapse."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from hypersphere.geometry import class_margin, normalize
+from hypersphere.heads import Head
+from hypersphere.losses.angular import AnnealedLoss
+from hypersphere.losses.margins import AngularMargin, Psi
+
+_SAMPLED_PROTOTYPES = 2048
+_COLLAPSED_COSINE = 0.95
+_MOMENTUM = 0.9
+
+
+class TrainingStopped(RuntimeError):
+    """Training cannot go on; the message says why."""
+
+
+class Monitor:
+    """Figures of a run, from single batches, and the causes to stop it.
+
+    Args:
+        num_classes: chance level is log(num_classes).
+        patience: how many looks in a row at chance level, after better ones, count as divergence.
+    """
+
+    def __init__(self, num_classes: int, patience: int = 5) -> None:
+        self.chance = math.log(num_classes)
+        self.patience = patience
+        self.state: dict[str, float] = {"distortion": math.nan, "best_accuracy": 0.0, "at_chance": 0.0}
+
+    @torch.no_grad()
+    def look(self, head: Head, embeddings: Tensor, labels: Tensor, loss: float) -> dict[str, float]:
+        """The figures of a batch.
+
+        Returns:
+            `angle`: mean angle to the target's prototype, in degrees; `satisfied`: share of samples nearer to their
+            own prototype than to any other; `class_margin`: smallest angle between up to 2,048 prototypes, in degrees;
+            `distortion`: moving average of ||f~ - W~_y||^2, NormFace's Prop. 3; `annealed_margin` for an annealed loss.
+        """
+        if not math.isfinite(loss):
+            raise TrainingStopped(f"the loss is {loss}: lower the learning rate, warm up, or clip gradients")
+        known = labels >= 0
+        cosines = head.cosines(embeddings[known])
+        own = cosines.gather(1, labels[known][:, None])[:, 0]
+        others = cosines.scatter(1, labels[known][:, None], -2.0).amax(1) if len(own) else own
+        prototypes = head.weight[:_SAMPLED_PROTOTYPES].float()
+        figures = {
+            "angle": _mean(own.clamp(-1, 1).arccos().rad2deg()),
+            "satisfied": _mean((own > others).float()),
+            "class_margin": math.degrees(class_margin(prototypes).item()),
+        }
+        distortion = _mean(2 - 2 * own)
+        before = self.state["distortion"]
+        moved = distortion if math.isnan(before) else _MOMENTUM * before + (1 - _MOMENTUM) * distortion
+        self.state["distortion"] = figures["distortion"] = moved
+        if isinstance(head.objective, AnnealedLoss):
+            annealing = float(head.objective.annealing())
+            figures["annealed_margin"] = effective_margin(head.objective.psi.margin, annealing)
+        self._stop_on_collapse(prototypes, figures)
+        self._stop_at_chance(figures, len(own))
+        return figures
+
+    def _stop_on_collapse(self, prototypes: Tensor, figures: Mapping[str, float]) -> None:
+        together = float((normalize(prototypes).mean(0) ** 2).sum())
+        if together > _COLLAPSED_COSINE and figures["angle"] > 90:
+            raise TrainingStopped(
+                f"polar collapse: the prototypes point one way (mean cosine {together:.3f}) and the samples the other"
+                f" (mean angle {figures['angle']:.1f} degrees); turn wrong_class_relu on, or use m0 = m1 = 1"
+            )
+
+    def _stop_at_chance(self, figures: Mapping[str, float], count: int) -> None:
+        accuracy = figures["satisfied"]
+        if count == 0:
+            return
+        fallen = self.state["best_accuracy"] > 0.2 and accuracy <= 2 * math.exp(-self.chance)
+        self.state["at_chance"] = self.state["at_chance"] + 1 if fallen else 0.0
+        self.state["best_accuracy"] = max(self.state["best_accuracy"], accuracy)
+        if self.state["at_chance"] >= self.patience:
+            raise TrainingStopped(
+                f"diverged to chance: {accuracy:.1%} of samples nearest to their own prototype, after"
+                f" {self.state['best_accuracy']:.1%}; lower the learning rate or the margin"
+            )
+
+    def state_dict(self) -> dict[str, Any]:
+        """What a resumed run needs."""
+        return dict(self.state)
+
+    def load_state_dict(self, state: Mapping[str, float]) -> None:
+        """Take up where another run stopped."""
+        self.state.update(state)
+
+
+def effective_margin(margin: int, annealing: float) -> float:
+    """The single m whose cos(m theta) is nearest to (lambda cos + psi) / (1 + lambda) on [0, 90] degrees.
+
+    With m = 4 and lambda = 5 that is about 1.37.
+    """
+    angles = torch.linspace(0, math.pi / 2, 181, dtype=torch.float64)
+    mixed = (annealing * angles.cos() + Psi(margin).value(angles.cos())) / (1 + annealing)
+    candidates = torch.linspace(1, margin, 301, dtype=torch.float64)
+    errors = torch.stack([(AngularMargin(m1=float(m)).value(angles.cos()) - mixed).square().sum() for m in candidates])
+    return float(candidates[errors.argmin()])
+
+
+def _mean(values: Tensor) -> float:
+    return float(values.mean()) if len(values) else math.nan

@@ -1,0 +1,190 @@
+"""Recipes: everything a run depends on, as frozen dataclasses read from TOML."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from hypersphere.core import check_choice, check_positive, check_range
+from hypersphere.core.config import build, load_toml, overlay, override
+from hypersphere.data import Augmentation
+from hypersphere.training.schedules import Schedule
+
+
+@dataclass(frozen=True, kw_only=True)
+class DataSettings:
+    """The training images.
+
+    Args:
+        source: `pocket` for procedural faces, or the path of a data set (folder, list, tar, .rec, idx, CIFAR). Empty in
+            recipes for data that cannot be shipped: give `data.source=PATH`.
+        format: of a path; guessed by default.
+        size: height and width of the images.
+        grey: one channel instead of three.
+        identities, images_per_identity, difficulty: of pocket faces.
+        imbalance: `long_tailed` or `step`, made by leaving images out.
+        imbalance_ratio: rho, the largest class over the smallest.
+        minority: mu, the share of small classes of `step`.
+        label_noise: share of the labels of each class that are altered.
+        most_images: only the so many identities with most images.
+        seed: of the images, of imbalance and of noise.
+    """
+
+    source: str = "pocket"
+    format: str | None = None
+    size: tuple[int, int] = (64, 64)
+    grey: bool = False
+    identities: int = 200
+    images_per_identity: int = 20
+    difficulty: float = 1.0
+    imbalance: str | None = None
+    imbalance_ratio: float = 100.0
+    minority: float = 0.5
+    label_noise: float = 0.0
+    most_images: int | None = None
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        if self.imbalance is not None:
+            check_choice("imbalance", self.imbalance, ("long_tailed", "step"))
+        check_range("imbalance_ratio", self.imbalance_ratio, 1)
+        check_range("minority", self.minority, 0, 1)
+        check_range("label_noise", self.label_noise, 0, 1)
+        check_range("identities", self.identities, 2)
+        check_range("images_per_identity", self.images_per_identity, 1)
+
+
+@dataclass(frozen=True, kw_only=True)
+class OptimizerSettings:
+    """SGD or AdamW.
+
+    Args:
+        kind: `sgd` or `adamw`.
+        rate: learning rate before the schedule.
+        momentum: of SGD.
+        decay: weight decay.
+        prototype_rate: factor on the rate of the prototypes.
+        prototype_decay: their weight decay; the same as the rest's by default.
+        clip: largest norm of all gradients together.
+    """
+
+    kind: str = "sgd"
+    rate: float = 0.1
+    momentum: float = 0.9
+    decay: float = 5e-4
+    prototype_rate: float = 1.0
+    prototype_decay: float | None = None
+    clip: float | None = None
+
+    def __post_init__(self) -> None:
+        check_choice("kind", self.kind, ("sgd", "adamw"))
+        check_positive("rate", self.rate)
+        check_range("momentum", self.momentum, 0, 1)
+        check_range("decay", self.decay, 0)
+        check_range("prototype_rate", self.prototype_rate, 0)
+        if self.clip is not None:
+            check_positive("clip", self.clip)
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrainSettings:
+    """The run itself.
+
+    Args:
+        steps: optimizer steps; or give `epochs`.
+        epochs: passes over the data.
+        batch_size: images per optimizer step, over all processes and accumulated parts.
+        accumulate: parts a batch is split into.
+        sampler: `shuffled`; `class_balanced`; or `identity` with `images_per_identity` images of each.
+        images_per_identity: K of the identity sampler.
+        precision: of the backbone: `float32`, `bfloat16` or `float16` (with a gradient scaler).
+        ema: decay of a moving average of the backbone's weights, which is then what is saved as the model.
+        mixup: alpha of mixup.
+        log_every, checkpoint_every: in steps; the end is always saved.
+        keep: checkpoints to keep.
+        start: a file with a backbone's weights to begin from.
+        freeze_backbone: train the head alone.
+        seed: of weights, order and augmentation.
+    """
+
+    steps: int | None = None
+    epochs: float | None = None
+    batch_size: int = 128
+    accumulate: int = 1
+    sampler: str = "shuffled"
+    images_per_identity: int = 4
+    precision: str = "float32"
+    ema: float | None = None
+    mixup: float | None = None
+    log_every: int = 20
+    checkpoint_every: int = 200
+    keep: int = 3
+    start: str | None = None
+    freeze_backbone: bool = False
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        if (self.steps is None) == (self.epochs is None):
+            raise ValueError("give either steps or epochs")
+        check_positive("steps or epochs", self.steps if self.steps is not None else self.epochs)
+        check_choice("sampler", self.sampler, ("shuffled", "class_balanced", "identity"))
+        check_choice("precision", self.precision, ("float32", "bfloat16", "float16"))
+        for name in ("batch_size", "accumulate", "log_every", "checkpoint_every", "keep", "images_per_identity"):
+            check_range(name, getattr(self, name), 1)
+        if self.batch_size % self.accumulate:
+            raise ValueError(f"batch_size={self.batch_size} must be a multiple of accumulate={self.accumulate}")
+        if self.ema is not None:
+            check_range("ema", self.ema, 0, 1)
+        if self.mixup is not None:
+            check_positive("mixup", self.mixup)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Recipe:
+    """A whole run.
+
+    Args:
+        about: in a sentence, what it is.
+        data: the images.
+        augment: what is done to them.
+        backbone: `name`, `dim` and the other keywords of `create_backbone`.
+        head: `name`, `add` and the other keywords of `create_head`.
+        losses: by name, the options of losses that may stand in for the head's when they are compared.
+        optimizer, schedule, train: how it is trained.
+    """
+
+    about: str = ""
+    data: DataSettings = field(default_factory=DataSettings)
+    augment: Augmentation = field(default_factory=Augmentation)
+    backbone: Mapping[str, Any] = field(default_factory=lambda: {"name": "sfnet4", "dim": 512})
+    head: Mapping[str, Any] = field(default_factory=lambda: {"name": "softmax"})
+    losses: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    optimizer: OptimizerSettings = field(default_factory=OptimizerSettings)
+    schedule: Schedule = field(default_factory=Schedule)
+    train: TrainSettings
+
+    def __post_init__(self) -> None:
+        for part in ("backbone", "head"):
+            if not isinstance(getattr(self, part).get("name"), str):
+                raise ValueError(f"{part}.name is missing")
+        dim = self.backbone.get("dim")
+        if isinstance(dim, bool) or not isinstance(dim, int) or dim < 1:
+            raise ValueError(f"backbone.dim={dim!r} must be a positive integer")
+
+
+def load_recipe(path: Path, settings: Sequence[str] = ()) -> Recipe:
+    """A recipe from a TOML file, with `key.sub=value` settings on top.
+
+    A setting `head.name=other` brings that loss's options from the recipe's `losses` table instead of the head's own.
+    """
+    try:
+        table, changed = load_toml(path), override({}, settings)
+        name = changed.get("head", {}).get("name")
+        if name is not None:
+            table = overlay(table, {"head": {"name": name, **table.get("losses", {}).get(name, {})}})
+        return build(Recipe, overlay(table, changed))
+    except ValueError as error:
+        message = str(error)
+        raise ValueError(message if str(path) in message else f"{path}: {message}") from None

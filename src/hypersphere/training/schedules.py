@@ -1,0 +1,54 @@
+"""Learning rates over a run, as pure functions of the step: nothing to save, nothing to restore."""
+
+from __future__ import annotations
+
+import bisect
+import math
+from dataclasses import dataclass
+
+from hypersphere.core import check_choice, check_range
+
+
+@dataclass(frozen=True, kw_only=True)
+class Schedule:
+    """The factor on the learning rate.
+
+    Args:
+        kind: `step` (times `gamma` at each milestone), `cosine` or `linear` (down to `floor`), or `constant`.
+        milestones: of `step`, in `unit`s.
+        gamma: of `step`.
+        unit: of milestones and warm-up: `iteration` or `epoch`.
+        warmup: the factor grows linearly from nothing over so many units.
+        floor: where `cosine` and `linear` end, as a factor.
+    """
+
+    kind: str = "constant"
+    milestones: tuple[float, ...] = ()
+    gamma: float = 0.1
+    unit: str = "iteration"
+    warmup: float = 0.0
+    floor: float = 0.0
+
+    def __post_init__(self) -> None:
+        check_choice("kind", self.kind, ("constant", "step", "cosine", "linear"))
+        check_choice("unit", self.unit, ("iteration", "epoch"))
+        check_range("gamma", self.gamma, 0)
+        check_range("warmup", self.warmup, 0)
+        check_range("floor", self.floor, 0, 1)
+        if list(self.milestones) != sorted(self.milestones):
+            raise ValueError(f"milestones={list(self.milestones)} must grow")
+        if (self.kind == "step") != bool(self.milestones):
+            raise ValueError(f"milestones belong to kind='step', and it needs them; kind={self.kind!r}")
+
+    def factor(self, step: int, total: int, steps_per_epoch: int) -> float:
+        """The factor at a step (counted from 0) of `total`."""
+        unit = steps_per_epoch if self.unit == "epoch" else 1
+        warm = self.warmup * unit
+        if step < warm:
+            return (step + 1) / (warm + 1)
+        if self.kind == "step":
+            return float(self.gamma ** bisect.bisect_right([at * unit for at in self.milestones], step))
+        done = (step - warm) / max(1.0, total - warm)
+        if self.kind == "cosine":
+            return self.floor + (1 - self.floor) * (1 + math.cos(math.pi * done)) / 2
+        return self.floor + (1 - self.floor) * (1 - done) if self.kind == "linear" else 1.0
