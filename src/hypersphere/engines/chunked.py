@@ -23,7 +23,7 @@ def reduce_chunked(problem: Problem, chunk_size: int | None = None) -> Reduced:
 
 
 def _default_chunk_size(x: Tensor) -> int:
-    scores = 2**19 if x.device.type == "cpu" else 2**26
+    scores = 2**20 if x.device.type == "cpu" else 2**26
     return max(256, scores // max(1, x.shape[0]))
 
 
