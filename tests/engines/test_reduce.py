@@ -1,6 +1,7 @@
 """The engines against a plain float64 loop, and against each other."""
 
 import math
+from dataclasses import dataclass
 
 import pytest
 import torch
@@ -41,7 +42,20 @@ def problem(seed: int = 0, dtype: torch.dtype = torch.float64) -> dict[str, Tens
 
 LABELS = torch.tensor([0, 10, 3, -1, 3])
 
+
+@dataclass(frozen=True)
+class Halved:
+    """A curve of a user's own, with a plain number as its slope."""
+
+    def value(self, score: Tensor) -> Tensor:
+        return score / 2
+
+    def slope(self, score: Tensor) -> float:
+        return 0.5
+
+
 CURVES = {
+    "halved": Halved(),
     "identity": Similarity(),
     "relu": Similarity(relu=True),
     "power": Similarity(power=3),

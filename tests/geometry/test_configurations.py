@@ -180,7 +180,7 @@ def test_tammes_too_large_to_polish_still_spreads_the_points() -> None:
 def test_tammes_needs_a_plane_and_a_start() -> None:
     with pytest.raises(ValueError, match="num_points=3 cannot be told apart in dim=1"):
         tammes(3, 1)
-    with pytest.raises(ValueError, match="restarts=0 must be at least 1"):
+    with pytest.raises(ValueError, match="restarts=0 must be an integer of at least 1"):
         tammes(9, 3, restarts=0)
     with pytest.raises(ValueError, match=r"num_points=7\.5 must be an integer"):
         tammes(7.5, 3)

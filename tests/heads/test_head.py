@@ -1,9 +1,13 @@
 """The head's contract: one call, pure in eval, exact under autocast and compile, honest about bad input."""
 
 import copy
+import os
+import re
 import subprocess
 import sys
+from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 from torch import Tensor, nn
@@ -43,7 +47,8 @@ def test_docstring_has_equation_reference_and_example(name: str) -> None:
     text = type(make(name).objective).__doc__ or ""
     assert "References:" in text
     assert f'"{name}"' in text
-    assert any(sign in text for sign in ("=", "target"))
+    equation = text.split("Args:")[0].split("References:")[0]
+    assert re.search(r"=|target|\|\|", equation), "the equation stands before the arguments"
 
 
 @pytest.mark.parametrize("name", hs.list_heads())
@@ -89,10 +94,17 @@ def test_autocast_gives_the_float32_loss(name: str, dtype: torch.dtype, engine: 
     x, y = batch(dtype)
     x.requires_grad_()
     plain = head(x.detach().float(), y)
+    exact = x.detach().float().requires_grad_()
+    leaves = [p for p in head.parameters() if p.requires_grad]
+    wanted = torch.autograd.grad(head(exact, y), [exact, *leaves], allow_unused=True)
     with torch.autocast("cpu", dtype=dtype):
         loss = head(x, y)
-        if loss.requires_grad:
-            loss.backward()
+        grads = torch.autograd.grad(loss, [x, *leaves], allow_unused=True, retain_graph=True)
+        loss.backward()
+    for got, want in zip(grads[1:], wanted[1:], strict=True):
+        assert (got is None) == (want is None)
+        if got is not None and want is not None:
+            torch.testing.assert_close(got, want, rtol=1e-5, atol=1e-6 * float(want.abs().max()))
     assert loss.dtype == torch.float32
     torch.testing.assert_close(loss, plain, rtol=1e-6, atol=1e-7)
     assert head.weight.dtype == torch.float32
@@ -200,6 +212,80 @@ def test_curricularface_moves_in_training_only() -> None:
     assert head.objective.t.item() == pytest.approx(0.01 * mean, rel=1e-5)
 
 
+def test_two_forwards_before_a_backward() -> None:
+    grads = []
+    for engine in ("dense", "chunked"):
+        head = make("curricularface", engine=engine, momentum=0.5).train()
+        x, y = batch()
+        x.requires_grad_()
+        first = head(x, y)
+        head(-x, y)
+        grads.append(torch.autograd.grad(first, [x, head.weight]))
+    for ours, theirs in zip(*grads, strict=True):
+        torch.testing.assert_close(ours, theirs)
+
+
+def test_normalised_centers_follow_their_classes() -> None:
+    torch.manual_seed(0)
+    head = hs.create_head("center", dim=D, num_classes=2, normalize=True)
+    optimizer = torch.optim.SGD(head.objective.parameters(), lr=0.1, momentum=0.9)
+    for x in torch.randn(2, 2, D):
+        for _ in range(400):
+            optimizer.zero_grad()
+            head(x, torch.tensor([0, 1])).backward()
+            optimizer.step()
+        assert nn.functional.cosine_similarity(head.objective.centers, x).min().item() > 0.9
+
+
+def test_half_precision_heads_sum_gradients_in_float32() -> None:
+    torch.manual_seed(0)
+    x, y = torch.randn(4096, D).bfloat16(), torch.randint(0, 3, (4096,))
+    for name, options in (("c_triplet", {}), ("center", {}), ("softmax", {}), ("sphereface2", {"bias": "class"})):
+        head = hs.create_head(name, dim=D, num_classes=3, **options).bfloat16()
+        wide = copy.deepcopy(head).float()
+        for one in (head, wide):
+            one(x, y).backward()
+        for ours, theirs in zip(head.parameters(), wide.parameters(), strict=True):
+            if theirs.grad is not None and ours.grad is not None:
+                scale = float(theirs.grad.abs().max()) + 1e-9
+                assert float((ours.grad.float() - theirs.grad).abs().max()) < 0.02 * scale, name
+
+
+def test_only_vectors_next_to_zero_saturate_in_half_precision() -> None:
+    head = make("arcface")
+    x = torch.stack([torch.zeros(D), torch.full((D,), 0.01)]).half().requires_grad_()
+    (1e7 * head(x, torch.tensor([0, 1]))).backward()
+    assert x.grad is not None
+    assert bool(x.grad[0].isfinite().all())
+    assert bool(x.grad[1].isinf().any()), "an overflow must reach the gradient scaler"
+
+
+def test_eps_is_heard() -> None:
+    x, y = batch()
+    small = 1e-3 * x
+    for make_loss in (
+        lambda eps: hs.create_loss("contrastive", eps=eps),
+        lambda eps: make("c_triplet", eps=eps),
+        lambda eps: make("arcface", eps=eps),
+    ):
+        assert make_loss(1e-2)(small, y).item() != pytest.approx(make_loss(1e-12)(small, y).item(), rel=1e-3)
+
+
+def test_energy_in_blocks_of_rows(monkeypatch: pytest.MonkeyPatch) -> None:
+    head, (x, y) = make("hyperspherical_energy"), batch()
+    whole = head(x, y)
+    monkeypatch.setattr("hypersphere.losses.regularisers._ROWS", 3)
+    torch.testing.assert_close(head(x, y), whole)
+
+
+def test_a_head_shows_its_options() -> None:
+    assert "ArcFace(scale=32, margin=0.3)" in repr(make("arcface", scale=32, margin=0.3))
+
+
+def test_numpy_sizes() -> None:
+    assert hs.create_head("arcface", dim=np.int64(4), num_classes=np.int32(3)).weight.shape == (3, 4)
+
+
 @pytest.mark.parametrize("name", hs.list_heads())
 def test_integer_labels_of_any_width(name: str) -> None:
     head, (x, y) = make(name).eval(), batch()
@@ -285,14 +371,21 @@ BAD_OPTIONS = [
     ("c_triplet", {"negatives": "hard"}, "did you mean 'hardest'"),
     ("triplet", {"mining": "semi"}, "did you mean 'semihard'"),
     ("sample_margin", {"form": "min"}, "form='min' is unknown"),
-    ("hyperspherical_energy", {"exponent": -1}, "exponent=-1 must be at least 0"),
+    ("hyperspherical_energy", {"exponent": -1}, "exponent=-1 must be between 0 and 8"),
     ("arcface", {"engine": "fast"}, "engine='fast' is unknown"),
-    ("arcface", {"chunk_size": 0}, "chunk_size=0 must be a positive integer"),
+    ("arcface", {"chunk_size": 0}, "chunk_size=0 must be an integer of at least 1"),
     ("arcface", {"eps": 0}, "eps=0 must be positive"),
     ("arcface", {"prototypes": "random"}, "prototypes='random' is unknown"),
     ("arcface", {"prototypes": "simplex"}, "num_points=7 is too many for a simplex in dim=5"),
     ("arcface", {"prototypes": torch.ones(3, 5)}, r"prototypes have shape \(3, 5\); .* ask for \(7, 5\)"),
     ("arcface", {"prototypes": torch.full((7, 5), float("nan"))}, "without NaN or infinity"),
+    ("arcface", {"add": ["center"]}, r"add=\['center'\] must map names of losses to their options"),
+    ("arcface", {"prototypes": np.ones((7, 5))}, "prototypes must be a tensor or a name, not ndarray"),
+    (["arcface"], {}, "unknown loss"),
+    ("sphereface", {"anneal": True}, "anneal=True must map base, gamma, power, minimum to numbers, or be None"),
+    ("ldam", {"class_counts": {1: 2}}, "class_counts must be a list or tensor of numbers, not dict"),
+    ("sphereface2", {"bias": False}, "bias=False is unknown: it is 'shared', 'class' or None"),
+    ("arcface", {"chunk_size": True}, "chunk_size=True must be an integer of at least 1"),
     ("arcface", {"add": {"centre": {}}}, "unknown loss 'centre'; did you mean 'center'"),
     ("arcface", {"add": {"center": 0.1}}, r"add\['center'\] must map option names to values"),
     ("arcface", {"add": {"center": {"weight": "x"}}}, r"add\['center'\]\['weight'\]='x' is not a number"),
@@ -319,6 +412,10 @@ def test_gm_softmax_rows() -> None:
         head(x, y, gamma=torch.ones(6))
     with pytest.raises(ValueError, match=r"alpha1=0.3 must be at least 0.5"):
         head(x, y, alpha1=torch.full((6,), 0.3))
+    with pytest.raises(ValueError, match=r"alpha2=0.7 must not exceed alpha1=0.6"):
+        head(x, y, alpha1=torch.tensor([2.0, 0.6, 2, 2, 2, 2]), alpha2=torch.tensor([1.9, 0.7, 1, 1, 1, 1]))
+    with pytest.raises(ValueError, match="beta1 holds NaN or infinity"):
+        head(x, y, beta1=torch.full((6,), float("nan")))
     with pytest.raises(ValueError, match="arcface takes no parameters per sample, not alpha1"):
         make("arcface")(x, y, alpha1=torch.ones(6))
 
@@ -344,5 +441,6 @@ def test_import_is_light() -> None:
         " - set(sys.stdlib_module_names)))\n"
         "print(torch.cuda.is_initialized(), torch.distributed.is_initialized())"
     )
-    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    source = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2] / "src")}
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, env=source)
     assert result.stdout.split("\n")[:3] == ["[]", "[]", "False False"]

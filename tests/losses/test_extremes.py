@@ -280,7 +280,7 @@ def test_low_precision_prototypes_stay_low(name: str, keywords: dict[str, Any]) 
     assert head.weight.dtype == head.weight.grad.dtype == torch.bfloat16
     wide = make(name, **keywords)
     wide.load_state_dict(head.state_dict())
-    wanted = wide.eval()(x.bfloat16().float(), y) if name != "curricularface" else loss
+    wanted = wide.eval()(x.bfloat16().float(), y)
     assert float(loss.detach()) == pytest.approx(float(wanted.detach()), rel=1e-4, abs=1e-5)
 
 
@@ -345,7 +345,7 @@ def test_bad_input_is_named(name: str) -> None:
         (torch.where(torch.arange(DIM) == 1, float("inf"), x), y),
     ]
     for embeddings, labels in bad:
-        with pytest.raises(ValueError, match=r"\w"):
+        with pytest.raises(ValueError, match="embeddings|label"):
             head(embeddings, labels)
 
 

@@ -1,6 +1,13 @@
 """What every room shares: checks with readable errors, the registry, and progress reporting."""
 
-from hypersphere.core.checks import check_choice, check_finite_number, check_positive, check_range, nearest
+from hypersphere.core.checks import (
+    check_choice,
+    check_finite_number,
+    check_integer,
+    check_positive,
+    check_range,
+    nearest,
+)
 from hypersphere.core.progress import Progress, Reporter
 from hypersphere.core.registry import Registry
 
@@ -10,6 +17,7 @@ __all__ = [
     "Reporter",
     "check_choice",
     "check_finite_number",
+    "check_integer",
     "check_positive",
     "check_range",
     "nearest",

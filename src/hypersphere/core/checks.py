@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import math
+import operator
 from collections.abc import Iterable
 from typing import Any
 
@@ -32,6 +33,17 @@ def check_finite_number(name: str, value: Any) -> float:
         raise ValueError(f"{name}={value!r} is not a number") from None
     if not math.isfinite(number):
         raise ValueError(f"{name}={number} must be finite")
+    return number
+
+
+def check_integer(name: str, value: Any, least: int) -> int:
+    """`value` must be a whole number (Python's or NumPy's) of at least `least`."""
+    try:
+        number = operator.index(value)
+    except TypeError:
+        number = least - 1
+    if isinstance(value, bool) or number < least:
+        raise ValueError(f"{name}={value!r} must be an integer of at least {least}")
     return number
 
 

@@ -35,7 +35,7 @@ class Registry(Generic[T]):
         return enter
 
     def __getitem__(self, name: str) -> T:
-        if name not in self._entries:
+        if not isinstance(name, str) or name not in self._entries:
             raise ValueError(f"unknown {self.kind} {name!r}; {nearest(str(name), self._entries)}")
         return self._entries[name]
 

@@ -10,10 +10,9 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from hypersphere.core import check_range
+from hypersphere.core import check_integer, check_range
 from hypersphere.data.faces import face_landmarks, paint_faces
 from hypersphere.data.images import Image
-from hypersphere.data.samplers import check_integer
 from hypersphere.data.source import ImageSource, Indices, Labels
 
 KEPT_BYTES = 2**28

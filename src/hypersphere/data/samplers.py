@@ -15,6 +15,7 @@ from typing import Self
 
 import numpy as np
 
+from hypersphere.core import check_integer
 from hypersphere.data.corrupt import Integers, IntegersLike, check_labels
 
 
@@ -248,12 +249,6 @@ class IdentityBatches(_Batches):
     def _bounds(self, position: int) -> tuple[int, int]:
         size = self.identities_per_batch * self.images_per_identity
         return position * size, (position + 1) * size
-
-
-def check_integer(name: str, value: int, least: int) -> None:
-    """`value` must be an integer of at least `least`."""
-    if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < least:
-        raise ValueError(f"{name}={value!r} must be an integer of at least {least}")
 
 
 def _check_split(name: str, value: int, world_size: int) -> None:

@@ -7,7 +7,7 @@ from torch import Tensor
 
 from hypersphere.core import check_choice
 from hypersphere.engines.chunked import reduce_chunked
-from hypersphere.engines.contract import KINDS, Kind, Problem, Reduced, Reduction, compute_dtype, softplus
+from hypersphere.engines.contract import KINDS, Kind, Problem, Reduced, Reduction, compute_dtype, product, softplus
 from hypersphere.engines.curves import (
     CircleNegative,
     Curve,
@@ -33,6 +33,7 @@ __all__ = [
     "Riesz",
     "Similarity",
     "compute_dtype",
+    "product",
     "reduce_negatives",
     "softplus",
 ]

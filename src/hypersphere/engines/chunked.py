@@ -192,7 +192,8 @@ class _Gradients:
             self.offset += grad.sum(1, keepdim=True) * grad_value
         if self.bias is not None:
             self.bias[chunk.classes] = (grad.T @ grad_value)[:, 0].to(self.bias.dtype)
-        grad.mul_(grad_value * problem.scale)
+        plain = slope if isinstance(slope, float) else 1.0
+        grad.mul_(grad_value * problem.scale * plain)
         if not isinstance(slope, float):
             grad.mul_(slope)
         chunk.put_own(grad, grad_target)

@@ -12,7 +12,7 @@ ordinary autograd on that one number per row.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Literal, NamedTuple, get_args
+from typing import Any, Literal, NamedTuple, get_args
 
 import torch
 from torch import Tensor
@@ -77,3 +77,23 @@ def compute_dtype(*tensors: Tensor) -> torch.dtype:
     """Loss arithmetic: float32, or float64 as soon as one of the tensors is float64."""
     wide = any(tensor.dtype == torch.float64 for tensor in tensors)
     return torch.float64 if wide else torch.float32
+
+
+def product(x: Tensor, y: Tensor) -> Tensor:
+    """x y^T in the tensors' own dtype, forward and backward: autocast may be on where a user calls `backward`."""
+    if torch.compiler.is_compiling():
+        return x @ y.T
+    return _Product.apply(x, y)  # type: ignore[no-any-return,no-untyped-call]
+
+
+class _Product(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, y: Tensor) -> Tensor:
+        ctx.save_for_backward(x, y)
+        return x @ y.T
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, Tensor | None]:
+        x, y = ctx.saved_tensors
+        with torch.autocast(grad.device.type, enabled=False):
+            return (grad @ y if ctx.needs_input_grad[0] else None, grad.T @ x if ctx.needs_input_grad[1] else None)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from hypersphere.engines.contract import NEVER, Kind, Problem, Reduced, softplus
+from hypersphere.engines.contract import NEVER, Kind, Problem, Reduced, product, softplus
 from hypersphere.geometry import normalize, with_slope
 
 
@@ -15,7 +15,7 @@ def reduce_dense(problem: Problem) -> Reduced:
     prototypes = problem.prototypes.to(x.dtype)
     if reduction.normalize_prototypes:
         prototypes = normalize(prototypes, reduction.eps)
-    scores = x @ prototypes.T
+    scores = product(x, prototypes)
     if scores.shape[1] == 0:
         return _nothing(scores, reduction.kind)
     inside, own = problem.labels[:, None] >= 0, problem.labels.clamp(min=0)[:, None]

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import math
-import operator
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from hypersphere.core import check_range
+from hypersphere.core import check_integer, check_range
 from hypersphere.geometry.sphere import normalize
 
 _SOFT = ((4.0, 100), (32.0, 60), (256.0, 60))
@@ -42,7 +41,7 @@ def regular_simplex(num_points: int, dim: int, *, dtype: torch.dtype = torch.flo
         tensor([[ 1.],
                 [-1.]], dtype=torch.float64)
     """
-    count, width = _integer("num_points", num_points, 2), _integer("dim", dim, 1)
+    count, width = check_integer("num_points", num_points, 2), check_integer("dim", dim, 1)
     if count > width + 1:
         raise ValueError(f"num_points={count} is too many for a simplex in dim={width}: at most {width + 1}")
     rest = torch.arange(count - 1, 0, -1, dtype=torch.float64)
@@ -71,7 +70,7 @@ def uniform_sphere(
         >>> uniform_sphere(5, 3, generator=torch.Generator().manual_seed(0)).shape
         torch.Size([5, 3])
     """
-    shape = (_integer("n", n, 0), _integer("dim", dim, 1))
+    shape = (check_integer("n", n, 0), check_integer("dim", dim, 1))
     device = "cpu" if generator is None else generator.device
     gaussian = torch.randn(shape, generator=generator, dtype=torch.float64, device=device)
     return normalize(gaussian, eps=torch.finfo(torch.float64).tiny).to(dtype)
@@ -101,7 +100,7 @@ def uniform_cap(n: int, axis: Tensor, angle: float, *, generator: torch.Generato
         >>> bool((points[:, 2] > 0.995).all())
         True
     """
-    count, limit = _integer("n", n, 0), check_range("angle", angle, 0.0, math.pi)
+    count, limit = check_integer("n", n, 0), check_range("angle", angle, 0.0, math.pi)
     pole = _axis(axis)
     around = uniform_sphere(count, len(pole) - 1, generator=generator).cpu()
     device = "cpu" if generator is None else generator.device
@@ -164,8 +163,8 @@ def tammes(num_points: int, dim: int, *, seed: int = 0, restarts: int | None = N
         >>> (points @ points.T).fill_diagonal_(-1).max()
         tensor(0., dtype=torch.float64)
     """
-    count, width = _integer("num_points", num_points, 2), _integer("dim", dim, 1)
-    starts = None if restarts is None else _integer("restarts", restarts, 1)
+    count, width = check_integer("num_points", num_points, 2), check_integer("dim", dim, 1)
+    starts = None if restarts is None else check_integer("restarts", restarts, 1)
     if count <= width + 1:
         return regular_simplex(count, width)
     if width == 1:
@@ -176,16 +175,6 @@ def tammes(num_points: int, dim: int, *, seed: int = 0, restarts: int | None = N
         return torch.cat([torch.eye(width), -torch.eye(width)])[:count].double()
     with torch.no_grad():
         return _solve(count, width, seed, starts)
-
-
-def _integer(name: str, value: Any, least: int) -> int:
-    try:
-        number = operator.index(value)
-    except TypeError:
-        raise ValueError(f"{name}={value!r} must be an integer") from None
-    if number < least:
-        raise ValueError(f"{name}={number} must be at least {least}")
-    return number
 
 
 def _axis(axis: Tensor) -> Tensor:

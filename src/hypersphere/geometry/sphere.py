@@ -20,10 +20,11 @@ def with_slope(x: Tensor, value: Tensor, slope: Tensor | float) -> Tensor:
 def norm(x: Tensor, eps: float = EPS) -> Tensor:
     """||x||_2 = sqrt(sum_i x_i^2 + eps) over the last dimension (NormFace sec. 3.2), without overflow.
 
-    Vectors so long that their squares overflow are measured after division by their largest entry.
+    Vectors so long that their squares overflow are measured after division by their largest entry. In float32 at least.
     """
-    size = x.detach().abs().amax(-1, keepdim=True).clamp(min=1.0)
-    scaled = x / size
+    wide = x.to(torch.promote_types(x.dtype, torch.float32))
+    size = wide.detach().abs().amax(-1, keepdim=True).clamp(min=1.0)
+    scaled = wide / size
     return ((scaled * scaled).sum(-1, keepdim=True) + eps / (size * size)).sqrt() * size
 
 
@@ -36,7 +37,7 @@ def normalize(x: Tensor, eps: float = EPS) -> Tensor:
         >>> normalize(torch.tensor([[3.0, 4.0]]))
         tensor([[0.6000, 0.8000]])
     """
-    return x / norm(x, eps)
+    return (x / norm(x, eps)).to(x.dtype)
 
 
 def sine_from_cosine(cosine: Tensor) -> Tensor:

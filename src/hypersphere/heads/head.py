@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from hypersphere.core import check_choice, check_finite_number, check_positive, nearest
+from hypersphere.core import check_choice, check_finite_number, check_integer, check_positive, nearest
 from hypersphere.engines import ENGINES, compute_dtype
 from hypersphere.geometry import EPS, normalize, regular_simplex, tammes
 from hypersphere.heads.inputs import check_embeddings, check_labels, check_rows, to_compute_dtype
@@ -30,7 +30,7 @@ class Head(nn.Module):
         chunk_size: classes per chunk of the chunked engine.
         eps: the epsilon of NormFace eq. 3.
         added: further objectives that share the prototypes, with their weights.
-        device, dtype: of the learned prototypes.
+        device, dtype: of the prototypes; a loss's own parameters stay float32.
 
     Inputs:
         embeddings (N, dim) of any floating dtype, and integer labels (N,), -1 for none of these classes.
@@ -55,9 +55,7 @@ class Head(nn.Module):
         super().__init__()
         self.dim, self.num_classes = dim, num_classes
         self.engine = check_choice("engine", engine, ENGINES)
-        if chunk_size is not None and (not isinstance(chunk_size, int) or chunk_size < 1):
-            raise ValueError(f"chunk_size={chunk_size!r} must be a positive integer, or None")
-        self.chunk_size = chunk_size
+        self.chunk_size = None if chunk_size is None else check_integer("chunk_size", chunk_size, 1)
         self.eps = check_positive("eps", eps)
         fixed = _fixed_prototypes(prototypes, num_classes, dim)
         if fixed is None:
@@ -66,7 +64,7 @@ class Head(nn.Module):
         else:
             self.register_buffer("weight", fixed.to(device=device, dtype=dtype))
         self.objective = objective.to(device=device)
-        self.weights = {name: weight for name, (weight, _) in (added or {}).items()}
+        self.added_weights = {name: weight for name, (weight, _) in (added or {}).items()}
         self.added = nn.ModuleDict({name: extra.to(device=device) for name, (_, extra) in (added or {}).items()})
 
     def forward(self, embeddings: Tensor, labels: Tensor, **rows: Tensor) -> Tensor:
@@ -93,7 +91,7 @@ class Head(nn.Module):
             )
             loss: Tensor = self.objective(batch)
             for name, extra in self.added.items():
-                loss = loss + self.weights[name] * extra(batch)
+                loss = loss + self.added_weights[name] * extra(batch)
         return loss
 
     @torch.no_grad()
@@ -158,16 +156,16 @@ def create_head(
         eps: the epsilon of NormFace eq. 3; the released code's is 1e-6.
         add: further losses that share the prototypes, each with its weight and options, for example
             `{"c_contrastive": {"weight": 0.01}, "sample_margin": {"weight": 0.5}}`.
-        device, dtype: of the prototypes.
+        device, dtype: of the prototypes; a loss's own parameters stay float32.
         options: the loss's own keywords; its docstring lists them.
 
     Example:
         >>> head = create_head("arcface", dim=512, num_classes=85_742, scale=64, margin=0.5)
         >>> loss = head(embeddings, labels)
     """
-    for argument, value, least in (("dim", dim, 1), ("num_classes", num_classes, 2)):
-        if isinstance(value, bool) or not isinstance(value, int) or value < least:
-            raise ValueError(f"{argument}={value!r} must be an integer of at least {least}")
+    dim, num_classes = check_integer("dim", dim, 1), check_integer("num_classes", num_classes, 2)
+    if not isinstance(add or {}, Mapping):
+        raise ValueError(f"add={add!r} must map names of losses to their options, for example {{'center': {{}}}}")
     added = {}
     for extra, settings in (add or {}).items():
         if not isinstance(settings, Mapping):
@@ -199,7 +197,7 @@ def create_loss(name: str, *, eps: float = EPS, **options: Any) -> PairLoss:
     pairs = {entry.name: entry for entry in (Contrastive, Triplet)}
     if name not in pairs:
         hint = "it needs prototypes: use create_head. " if name in OBJECTIVES.names() else ""
-        raise ValueError(f"{name!r} is no pair loss; {hint}{nearest(name, pairs)}")
+        raise ValueError(f"{name!r} is no pair loss; {hint}{nearest(str(name), pairs)}")
     return PairLoss(_objective(name, {}, options), eps)
 
 
@@ -221,6 +219,7 @@ def _objective(name: str, sizes: Mapping[str, int], options: Mapping[str, Any]) 
             hint = nearest(key, known) if known else "it takes no options"
             raise ValueError(f"{name} has no option {key!r}; {hint}")
     objective: Objective = entry(**sizes, **options)
+    objective.options = dict(options)
     return objective
 
 
@@ -232,6 +231,8 @@ def _fixed_prototypes(prototypes: str | Tensor, num_classes: int, dim: int) -> T
         if not prototypes.is_floating_point() or not bool(prototypes.isfinite().all()):
             raise ValueError("prototypes must be a floating tensor without NaN or infinity")
         return prototypes.detach().clone()
+    if not isinstance(prototypes, str):
+        raise ValueError(f"prototypes must be a tensor or a name, not {type(prototypes).__name__}")
     check_choice("prototypes", prototypes, ("learned", "simplex", "tammes"))
     if prototypes == "learned":
         return None

@@ -59,7 +59,7 @@ class CurricularFace(SampleLoss):
             cosines = batch.target_cosines()
             if self.training:
                 self._move(cosines, batch.labelled)
-            harder = Modulated(self.margin.value(cosines)[:, None], self.t.to(cosines.dtype))
+            harder = Modulated(self.margin.value(cosines)[:, None], self.t.to(cosines.dtype, copy=True))
         negatives = batch.reduce("logsumexp", harder, scale=self.scale)
         return softplus(negatives.value - self.scale * bend(negatives.target, self.margin, detached=self.detached))
 
@@ -80,7 +80,7 @@ class Circle(SampleLoss):
 
     Args:
         scale: the paper's gamma.
-        margin: m, in (-1, 1).
+        margin: m, in [-1, 1].
 
     References:
         Sun et al., Circle Loss, eqs. 6 and 8.

@@ -49,6 +49,8 @@ class AnnealedLoss(SampleLoss):
 
 
 def _check_anneal(anneal: Mapping[str, float]) -> dict[str, float]:
+    if not isinstance(anneal, Mapping):
+        raise ValueError(f"anneal={anneal!r} must map {', '.join(RELEASED_ANNEAL)} to numbers, or be None")
     for key in anneal:
         if key not in RELEASED_ANNEAL:
             raise ValueError(f"anneal[{key!r}] is unknown; {nearest(key, RELEASED_ANNEAL)}")
@@ -130,6 +132,5 @@ class LSoftmax(AnnealedLoss):
 
     def samples(self, batch: Batch) -> Tensor:
         negatives = batch.reduce("logsumexp", normalize_embeddings=False, normalize_prototypes=False)
-        own = batch.own(batch.prototypes).to(batch.embeddings.dtype)
-        length = batch.norms * norm(own, batch.eps)[:, 0]
+        length = batch.norms * norm(batch.own(batch.prototypes), batch.eps)[:, 0]
         return softplus(negatives.value - length * self.annealed(negatives.target / length))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import Any, ClassVar, Self
 
 import torch
@@ -49,13 +50,16 @@ class Batch:
         return norm(self.embeddings, self.eps)[:, 0]
 
     def own(self, per_class: Tensor) -> Tensor:
-        """The entry of a per-class tensor for each row's class; that of class 0 where the label is -1."""
-        return per_class[self.labels.clamp(min=0)]
+        """Each row's entry of a per-class tensor, in the embeddings' dtype; class 0's where the label is -1."""
+        index, dtype = self.labels.clamp(min=0), self.embeddings.dtype
+        if per_class.dtype.itemsize >= dtype.itemsize:
+            return per_class[index].to(dtype)
+        return _Gather.apply(per_class, index, dtype)  # type: ignore[no-any-return,no-untyped-call]
 
     def target_cosines(self) -> Tensor:
         """(N,): cos_y alone, for the losses whose negatives depend on it."""
         x = self.embeddings / norm(self.embeddings, self.eps)
-        prototypes = self.own(self.prototypes).to(x.dtype)
+        prototypes = self.own(self.prototypes)
         return (x * (prototypes / norm(prototypes, self.eps))).sum(1) * self.labelled
 
     def reduce(
@@ -84,6 +88,21 @@ class Batch:
         )
 
 
+class _Gather(torch.autograd.Function):
+    """table[index] in a wider dtype, whose gradient is summed in that dtype too."""
+
+    @staticmethod
+    def forward(ctx: Any, table: Tensor, index: Tensor, dtype: torch.dtype) -> Tensor:
+        ctx.save_for_backward(index)
+        ctx.shape, ctx.dtype = table.shape, table.dtype
+        return table[index].to(dtype)
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None, None]:
+        (index,) = ctx.saved_tensors
+        return grad.new_zeros(ctx.shape).index_add_(0, index, grad).to(ctx.dtype), None, None
+
+
 class Objective(nn.Module):
     """A number to be minimised, made from a batch.
 
@@ -95,12 +114,17 @@ class Objective(nn.Module):
     """Whether the loss sees prototypes only through their directions."""
     row_parameters: ClassVar[tuple[str, ...]] = ()
     """What a call may give sample by sample."""
+    options: Mapping[str, Any] = MappingProxyType({})
+    """The keywords it was made with, to be shown."""
 
     def forward(self, batch: Batch) -> Tensor:
         raise TypeError(f"{type(self).__name__} does not say how to compute itself")
 
     def advance(self) -> None:
         """Move schedules by one optimizer step."""
+
+    def extra_repr(self) -> str:
+        return ", ".join(f"{name}={value!r}" for name, value in self.options.items())
 
     def _apply(self, fn: Any, recurse: bool = True) -> Self:
         """Buffers hold running means and margins: `head.half()` leaves them in the precision they need."""

@@ -73,8 +73,10 @@ class SphereFace2(SampleLoss):
         self.curve, self.margin = _margin(margin_type, size)
         self.negative_margin = _negative_margin(margin_type, self.margin, negative_margin)
         self.bias = None
+        if bias not in ("shared", "class", None):
+            raise ValueError(f"bias={bias!r} is unknown: it is 'shared', 'class' or None")
         if bias is not None:
-            shape = {"shared": (), "class": (num_classes,)}[check_choice("bias", bias, ("shared", "class"))]
+            shape = () if bias == "shared" else (num_classes,)
             self.bias = nn.Parameter(torch.full(shape, self.start_bias(num_classes)))
 
     def start_bias(self, num_classes: int) -> float:
@@ -89,16 +91,19 @@ class SphereFace2(SampleLoss):
     def samples(self, batch: Batch) -> Tensor:
         positive_weight, negative_weight = self.weights
         offset: Tensor | float = self.scale * self.negative_margin
-        bias = None
-        if self.bias is not None and self.bias.dim() == 0:
-            offset = offset + self.bias
-        elif self.bias is not None:
-            bias = self.bias
-        negatives = batch.reduce("softplus_sum", self.adjust, scale=self.scale, offset=offset, bias=bias)
+        shared = per_class = None
+        if self.bias is not None:
+            bias = self.bias.to(batch.embeddings.dtype)
+            shared, per_class = (bias, None) if bias.dim() == 0 else (None, bias)
+        if shared is not None:
+            offset = offset + shared
+        negatives = batch.reduce("softplus_sum", self.adjust, scale=self.scale, offset=offset, bias=per_class)
         target = bend(negatives.target, self.curve, detached=self.detached, adjust=self.adjust) - self.margin
         logit = self.scale * target
-        if self.bias is not None:
-            logit = logit + (self.bias if bias is None else batch.own(bias))
+        if shared is not None:
+            logit = logit + shared
+        if per_class is not None:
+            logit = logit + batch.own(per_class)
         positive = torch.where(batch.labelled, softplus(-logit), 0.0)
         return (positive_weight * positive + negative_weight * negatives.value) / self.scale
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -89,6 +90,9 @@ class GMSoftmax(SampleLoss):
         }
         values = {name: value.to(x) for name, value in given.items()}
         if batch.rows and not torch.compiler.is_compiling():
+            for name in batch.rows:
+                if not bool(values[name].isfinite().all()):
+                    raise ValueError(f"{name} holds NaN or infinity")
             _check_alphas(values["alpha1"], values["alpha2"])
         negatives = batch.reduce("logsumexp", scale=self.scale)
         target1 = self.scale * (values["alpha1"] * negatives.target + values["beta1"])
@@ -97,10 +101,13 @@ class GMSoftmax(SampleLoss):
 
 
 def _check_alphas(alpha1: Tensor, alpha2: Tensor) -> None:
-    if bool((alpha1 < 0.5).any()):
-        raise ValueError(f"alpha1={alpha1.min().item():g} must be at least 0.5 (Largest Margins eq. 3.3)")
-    if bool((alpha2 > alpha1).any()):
-        raise ValueError(f"alpha2={alpha2.max().item():g} must not exceed alpha1={alpha1.min().item():g} (eq. 3.3)")
+    first, second = (values.detach() + torch.zeros_like(alpha1 + alpha2) for values in (alpha1, alpha2))
+    small, large = first < 0.5, second > first
+    if bool(small.any()):
+        raise ValueError(f"alpha1={first[small][0].item():g} must be at least 0.5 (Largest Margins eq. 3.3)")
+    if bool(large.any()):
+        worst = f"alpha2={second[large][0].item():g} must not exceed alpha1={first[large][0].item():g}"
+        raise ValueError(f"{worst} (Largest Margins eq. 3.3)")
 
 
 @OBJECTIVES.register("ldam")
@@ -135,6 +142,8 @@ class LDAM(SampleLoss):
         super().__init__()
         if class_counts is None:
             raise ValueError("ldam needs class_counts: the number of training samples of every class")
+        if not isinstance(class_counts, Tensor | Sequence | np.ndarray):
+            raise ValueError(f"class_counts must be a list or tensor of numbers, not {type(class_counts).__name__}")
         counts = torch.as_tensor(class_counts, dtype=torch.float64)
         if counts.shape != (num_classes,) or not bool((counts > 0).all()) or not bool(counts.isfinite().all()):
             raise ValueError(
@@ -148,5 +157,4 @@ class LDAM(SampleLoss):
 
     def samples(self, batch: Batch) -> Tensor:
         negatives = batch.reduce("logsumexp", scale=self.scale)
-        margin = batch.own(self.margins).to(negatives.target.dtype)
-        return softplus(negatives.value - self.scale * (negatives.target - margin))
+        return softplus(negatives.value - self.scale * (negatives.target - batch.own(self.margins)))

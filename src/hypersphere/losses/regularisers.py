@@ -7,7 +7,7 @@ from torch import Tensor, nn
 
 from hypersphere.core import check_choice, check_range
 from hypersphere.engines import Reduction, Riesz, reduce_negatives
-from hypersphere.geometry import normalize
+from hypersphere.geometry import normalize as unit
 from hypersphere.losses.base import OBJECTIVES, Batch, Objective, SampleLoss
 
 _ROWS = 4096
@@ -20,7 +20,8 @@ class Center(SampleLoss):
     L = 1/2 ||x - c_y||^2
 
     Args:
-        normalize: of unit vectors x~ and c~_y, as in NormFace's "softmax + center" with normalisation.
+        normalize: of unit vectors x~ and c~_y, as in NormFace's "softmax + center" with normalisation. Centres start at
+            zero, or, where they are normalised, anywhere on the sphere: zero has no direction.
 
     References:
         Wen et al., A Discriminative Feature Learning Approach, eq. 2; NormFace, Table 2.
@@ -32,12 +33,13 @@ class Center(SampleLoss):
     def __init__(self, *, dim: int, num_classes: int, normalize: bool = False) -> None:
         super().__init__()
         self.normalize = normalize
-        self.centers = nn.Parameter(torch.zeros(num_classes, dim))
+        start = unit(torch.randn(num_classes, dim)) if normalize else torch.zeros(num_classes, dim)
+        self.centers = nn.Parameter(start)
 
     def samples(self, batch: Batch) -> Tensor:
-        x, center = batch.embeddings, batch.own(self.centers).to(batch.embeddings.dtype)
+        x, center = batch.embeddings, batch.own(self.centers)
         if self.normalize:
-            x, center = normalize(x, batch.eps), normalize(center, batch.eps)
+            x, center = unit(x, batch.eps), unit(center, batch.eps)
         return ((x - center) ** 2).sum(1) / 2
 
 
@@ -90,7 +92,7 @@ class ZeroCentroid(Objective):
     def forward(self, batch: Batch) -> Tensor:
         prototypes = batch.prototypes.to(batch.embeddings.dtype)
         if batch.normalizes_prototypes:
-            prototypes = normalize(prototypes, batch.eps)
+            prototypes = unit(prototypes, batch.eps)
         return 100 * (prototypes.mean(0) ** 2).sum()
 
 
@@ -103,7 +105,7 @@ class HypersphericalEnergy(Objective):
     The same reduction as a loss's negatives, of the prototypes against themselves.
 
     Args:
-        exponent: t, at least 0.
+        exponent: t, in [0, 8]; beyond, coinciding prototypes overflow float32.
 
     References:
         Largest Margins, eq. 2.4 (the Riesz t-energy); Liu et al., Learning towards Minimum Hyperspherical Energy.
@@ -114,7 +116,7 @@ class HypersphericalEnergy(Objective):
 
     def __init__(self, *, dim: int, num_classes: int, exponent: float = 2.0) -> None:
         super().__init__()
-        self.curve = Riesz(check_range("exponent", exponent, 0))
+        self.curve = Riesz(check_range("exponent", exponent, 0, 8))
 
     def forward(self, batch: Batch) -> Tensor:
         prototypes = batch.prototypes
@@ -124,9 +126,9 @@ class HypersphericalEnergy(Objective):
         energy = batch.embeddings.new_zeros(())
         for start in range(0, count, _ROWS):
             rows_here = slice(start, start + _ROWS)
-            unit = normalize(prototypes[rows_here].to(batch.embeddings.dtype), batch.eps)
+            rows = unit(prototypes[rows_here].to(batch.embeddings.dtype), batch.eps)
             reduced = reduce_negatives(
-                unit, prototypes, itself[rows_here], reduction, engine=batch.engine, chunk_size=batch.chunk_size
+                rows, prototypes, itself[rows_here], reduction, engine=batch.engine, chunk_size=batch.chunk_size
             )
             energy = energy + reduced.value.sum()
         return energy / (count * (count - 1))

@@ -24,10 +24,9 @@ class InnerProductLoss(SampleLoss):
         self.bias = nn.Parameter(torch.zeros(num_classes)) if bias else None
 
     def samples(self, batch: Batch) -> Tensor:
-        negatives = batch.reduce("logsumexp", bias=self.bias, normalize_embeddings=False, normalize_prototypes=False)
-        target = negatives.target
-        if self.bias is not None:
-            target = target + batch.own(self.bias)
+        bias = None if self.bias is None else self.bias.to(batch.embeddings.dtype)
+        negatives = batch.reduce("logsumexp", bias=bias, normalize_embeddings=False, normalize_prototypes=False)
+        target = negatives.target if bias is None else negatives.target + batch.own(bias)
         return softplus(negatives.value - target)
 
 
@@ -135,7 +134,7 @@ class NormFace(SampleLoss):
         scaled = normalize != "prototypes"
         start = check_positive("scale", scale if scale is not None else (10.0 if scaled else 1.0))
         learned = scaled if learnable_scale is None else learnable_scale
-        self.scale = nn.Parameter(torch.tensor(start), requires_grad=bool(learned))
+        self.scale = nn.Parameter(torch.tensor(start)) if learned else start
 
     def samples(self, batch: Batch) -> Tensor:
         negatives = batch.reduce(
