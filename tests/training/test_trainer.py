@@ -3,6 +3,7 @@
 import copy
 import dataclasses
 import json
+import os
 import random
 import signal
 import subprocess
@@ -96,15 +97,15 @@ def test_a_killed_process_resumed_is_the_same_run(path: Path, tmp_path: Path) ->
         "from hypersphere.training import Trainer, load_recipe\n"
         "Trainer(load_recipe(Path(sys.argv[1])), Path(sys.argv[2])).run()\n"
     )
-    torch.set_num_threads(1)
-    subprocess.run([sys.executable, "-c", code, str(path), str(tmp_path / "whole")], check=True)
+    source = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2] / "src")}
+    subprocess.run([sys.executable, "-c", code, str(path), str(tmp_path / "whole")], check=True, env=source)
     chance = random.Random(0)
     for _ in range(10):
-        process = subprocess.Popen([sys.executable, "-c", code, str(path), str(tmp_path / "killed")])
+        process = subprocess.Popen([sys.executable, "-c", code, str(path), str(tmp_path / "killed")], env=source)
         time.sleep(chance.uniform(2.0, 6.0))
         process.send_signal(signal.SIGKILL)
         process.wait()
-    subprocess.run([sys.executable, "-c", code, str(path), str(tmp_path / "killed")], check=True)
+    subprocess.run([sys.executable, "-c", code, str(path), str(tmp_path / "killed")], check=True, env=source)
     assert same(final(tmp_path / "whole"), final(tmp_path / "killed"))
     assert read_log(tmp_path / "whole" / "log.jsonl") == read_log(tmp_path / "killed" / "log.jsonl")
 
