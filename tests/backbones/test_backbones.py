@@ -211,6 +211,7 @@ def compare_compiled(eager: Backbone, net: Backbone) -> None:
         torch.testing.assert_close(other, one, rtol=1e-3, atol=1e-4, msg=lambda m, k=key: f"{k}: {m}")
 
 
+@pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize(
     ("name", "shorter", "checkpointing"),
     [
@@ -230,6 +231,7 @@ def test_compiles_without_a_break(name: str, shorter: dict[str, Any], checkpoint
     compare_compiled(*nets)
 
 
+@pytest.mark.filterwarnings("ignore")
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["sfnet64", "iresnet50", "mobilefacenet", "resnet50", "resnet28"])
 def test_compiles_at_full_length(name: str) -> None:
@@ -237,6 +239,7 @@ def test_compiles_at_full_length(name: str) -> None:
     compare_compiled(make(name).double(), make(name, checkpointing=True).double())
 
 
+@pytest.mark.filterwarnings("ignore")
 def test_a_compiled_net_names_a_wrong_shape() -> None:
     net = torch.compile(make("cnn4"), backend="aot_eager")
     with pytest.raises(ValueError, match=r"\(2, 1, 32, 32\); this cnn4 was made for \(N, 3, 32, 32\)"):
