@@ -2,7 +2,7 @@
 
 import pytest
 import torch
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 from torch.nn import functional
@@ -159,6 +159,7 @@ def test_grey_has_one_colour() -> None:
     ratio=st.floats(0.2, 1),
     seed=st.integers(0, 1000),
 )
+@settings(deadline=None)
 def test_erasing_makes_one_rectangle_of_the_mean_colour(low: float, more: float, ratio: float, seed: int) -> None:
     x = torch.full((20, 3, 64, 48), 255, dtype=torch.uint8)
     augment = Augmentation(erase=1.0, erase_area=(low, low + more), erase_ratio=ratio, mean=(0.1, 0.2, 0.3))

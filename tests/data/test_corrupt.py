@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hypersphere.data.corrupt import imbalance, long_tailed_counts, noisy_labels, step_counts, unlabelled
@@ -73,6 +73,7 @@ def test_imbalance_needs_enough_images() -> None:
     seed=st.integers(0, 2**32),
     extras=st.integers(0, 5),
 )
+@settings(deadline=None)
 def test_every_class_has_exactly_its_share_of_wrong_labels(
     counts: list[int], share: float, seed: int, extras: int
 ) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hypersphere.data.samplers import ClassBalancedBatches, IdentityBatches, ShuffledBatches
@@ -87,6 +87,7 @@ def test_a_run_may_resume_on_another_number_of_ranks() -> None:
     drop_last=st.booleans(),
     seed=st.integers(0, 2**40),
 )
+@settings(deadline=None)
 def test_shuffled_sees_every_sample_at_most_once(
     num_samples: int, each: int, world_size: int, drop_last: bool, seed: int
 ) -> None:
@@ -132,6 +133,7 @@ def test_every_round_of_classes_is_shuffled() -> None:
     world_size=st.integers(1, 2),
     seed=st.integers(0, 1000),
 )
+@settings(deadline=None)
 def test_identity_batches_hold_p_times_k(counts: list[int], wide: int, deep: int, world_size: int, seed: int) -> None:
     wide *= world_size
     if np.count_nonzero(counts) < wide:

@@ -11,8 +11,9 @@ import torch
 from torch import Tensor
 
 from hypersphere.core import check_integer, check_range
-from hypersphere.data.faces import face_landmarks, paint_faces
+from hypersphere.data.faces import face_landmarks
 from hypersphere.data.images import Image
+from hypersphere.data.paint import paint_faces
 from hypersphere.data.source import ImageSource, Indices, Labels
 
 KEPT_BYTES = 2**28
@@ -33,7 +34,7 @@ class PocketFaces:
         seed: of everything.
         first_identity: the identities are those from here on.
         difficulty: strength of everything that is not identity. 0: every image of an identity is the same, in front
-            of a grey wall. 1: a small network is right about eight pairs of unseen people in ten.
+            of a grey wall. 1: a small network is right about nine pairs of unseen people in ten.
         grey: one channel instead of three.
 
     Example:
@@ -57,6 +58,8 @@ class PocketFaces:
         check_integer("images_per_identity", images_per_identity, 1)
         check_integer("seed", seed, 0)
         check_integer("first_identity", first_identity, 0)
+        check_range("seed", seed, 0, 2**53)
+        check_range("first_identity", first_identity, 0, 2**53)
         height, width = (size, size) if isinstance(size, int) else size
         check_integer("size", height, 16)
         check_integer("size", width, 16)
@@ -120,7 +123,7 @@ class PocketFaces:
             raise ValueError(f"indices have shape {chosen.shape}; expected at least one, in one dimension")
         outside = chosen[(chosen < 0) | (chosen >= len(self))]
         if len(outside):
-            raise IndexError(f"index {outside[0]} is not in [0, {len(self)})")
+            raise ValueError(f"index {outside[0]} is not in [0, {len(self)})")
         return chosen
 
 

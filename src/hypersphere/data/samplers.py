@@ -67,7 +67,8 @@ class _Batches(ABC):
 
     def state_dict(self) -> dict[str, int]:
         """The place in the epoch and the settings: plain integers, the same on every rank and for any world size."""
-        return {"epoch": self.epoch, "position": self.position, **self.settings()}
+        state = {"epoch": self.epoch, "position": self.position, **self.settings()}
+        return {name: int(value) for name, value in state.items()}
 
     def load_state_dict(self, state: Mapping[str, int]) -> Self:
         """Continue where `state` was taken; the settings must be the same."""
