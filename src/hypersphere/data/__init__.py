@@ -12,6 +12,7 @@ from hypersphere.data.market import MarketSource, write_market
 from hypersphere.data.overlap import shared_names, similar_identities
 from hypersphere.data.packs import PackSource, write_pack
 from hypersphere.data.pocket import PocketFaces, contact_sheet, verification_pairs
+from hypersphere.data.prefetch import Prefetcher
 from hypersphere.data.recordio import RecordSource, write_records
 from hypersphere.data.samplers import ClassBalancedBatches, IdentityBatches, ShuffledBatches
 from hypersphere.data.source import (
@@ -40,6 +41,7 @@ __all__ = [
     "MarketSource",
     "PackSource",
     "PocketFaces",
+    "Prefetcher",
     "ReadReport",
     "RecordSource",
     "ShuffledBatches",

@@ -4,6 +4,7 @@ from hypersphere.training.checkpoints import Checkpoints
 from hypersphere.training.compare import UnseenPairs, compare_cells, unseen_pairs
 from hypersphere.training.monitor import Monitor, TrainingStopped, effective_margin
 from hypersphere.training.recipe import Recipe, load_recipe
+from hypersphere.training.runs import load_run
 from hypersphere.training.schedules import Schedule
 from hypersphere.training.trainer import Trained, Trainer
 
@@ -19,5 +20,6 @@ __all__ = [
     "compare_cells",
     "effective_margin",
     "load_recipe",
+    "load_run",
     "unseen_pairs",
 ]

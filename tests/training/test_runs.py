@@ -1,0 +1,78 @@
+"""The network that a run left behind."""
+
+import json
+from pathlib import Path
+
+import pytest
+import torch
+
+from hypersphere.data import PocketFaces
+from hypersphere.evaluation import embed
+from hypersphere.training import Checkpoints, Trainer, load_recipe, load_run
+
+RECIPE = """
+[data]
+identities = 4
+images_per_identity = 4
+size = [16, 16]
+grey = true
+[backbone]
+name = "cnn4"
+dim = 4
+[head]
+name = "arcface"
+[train]
+steps = 6
+batch_size = 8
+checkpoint_every = 2
+"""
+FACES = PocketFaces(num_identities=3, images_per_identity=2, size=16, grey=True)
+
+
+def train(tmp_path: Path, *settings: str, scores: tuple[float, ...] = ()) -> tuple[Trainer, Path]:
+    (tmp_path / "own.toml").write_text(RECIPE)
+    recipe, left = load_recipe(tmp_path / "own.toml", settings), iter(scores)
+    trainer = Trainer(recipe, tmp_path / "run", evaluate=(lambda _: next(left)) if scores else None)
+    trainer.run()
+    return trainer, tmp_path / "run"
+
+
+@pytest.mark.parametrize("settings", [[], ["train.ema=0.5"]])
+def test_the_network_is_the_one_that_training_returned(tmp_path: Path, settings: list[str]) -> None:
+    trainer, folder = train(tmp_path, *settings)
+    recipe, network = load_run(folder)
+    assert recipe == trainer.recipe
+    assert not network.training
+    ours = embed(network, FACES, preparation=recipe.augment)
+    assert torch.equal(ours, embed(trainer.model(), FACES, preparation=recipe.augment))
+    assert torch.equal(ours, embed(trainer.backbone.eval(), FACES, preparation=recipe.augment)) == (not settings)
+
+
+def test_the_best_is_taken_where_there_are_scores(tmp_path: Path) -> None:
+    _, folder = train(tmp_path, scores=(0.1, 0.9, 0.5))
+    best = Checkpoints(folder / "checkpoints").load(4)["backbone"]
+    assert all(torch.equal(value, best[key]) for key, value in load_run(folder)[1].state_dict().items())
+
+
+def test_what_is_no_run_or_a_damaged_one(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match=r"nowhere is no run .* expected recipe.toml and checkpoints/"):
+        load_run(tmp_path / "nowhere")
+    assert not (tmp_path / "nowhere").exists()
+    _, folder = train(tmp_path, scores=(0.1, 0.2, 0.3))
+    text = (folder / "recipe.toml").read_text()
+    (folder / "recipe.toml").write_text(text.replace("dim = 4", "dim = 5"))
+    with pytest.raises(ValueError, match="the checkpoint of step 6 does not fit cnn4 of recipe.toml"):
+        load_run(folder)
+    (folder / "recipe.toml").write_text(text)
+    newest = folder / "checkpoints" / "step-000000006.pt"
+    newest.write_bytes(newest.read_bytes()[:-9])
+    with pytest.raises(ValueError, match=r"step-000000006\.pt: damaged"):
+        load_run(folder)
+    for about in (folder / "checkpoints").glob("*.json"):
+        about.write_text(json.dumps({**json.loads(about.read_text()), "score": None}))
+    with pytest.warns(RuntimeWarning, match="falling back"):
+        load_run(folder)
+    for file in (folder / "checkpoints").iterdir():
+        file.unlink()
+    with pytest.raises(ValueError, match="checkpoints: no complete checkpoint"):
+        load_run(folder)
