@@ -10,7 +10,16 @@ import pytest
 import torch
 
 import hypersphere.data as room
-from hypersphere.data import ArraySource, FolderSource, Subset, UnreadableImage, batch, check_readable, names_of
+from hypersphere.data import (
+    ArraySource,
+    FolderSource,
+    Subset,
+    UnreadableImage,
+    batch,
+    check_readable,
+    names_of,
+    readable,
+)
 from hypersphere.data.source import encoded_of, number_labels
 from tests.data.samples import PEOPLE, arrays, make_folder, picture, saved
 
@@ -121,19 +130,22 @@ def spoil(root: Path) -> None:
     (root / "Cy" / "1.jpg").write_bytes(saved(picture(1))[:200])
 
 
-def test_unreadable_images_are_counted_and_listed(tmp_path: Path) -> None:
+@pytest.mark.parametrize("workers", [0, 3])
+def test_unreadable_images_are_counted_and_listed(
+    tmp_path: Path, workers: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(readable, "_CHUNK", 4)
     root = make_folder(tmp_path / "set", each=5)
     spoil(root)
     source = FolderSource(root)
     seen: list[tuple[int, int]] = []
-    report = check_readable(source, lambda done, total: seen.append((done, total)), limit_share=0.2)
+    report = check_readable(source, lambda done, total: seen.append((done, total)), limit_share=0.2, workers=workers)
     assert report.checked == 15
     assert report.share == pytest.approx(2 / 15)
     assert [index for index, _ in report.unreadable] == [0, 11]
     assert "Ada" in report.unreadable[0][1]
     assert "empty" in report.unreadable[0][1]
-    assert seen[0] == (1, 15)
-    assert seen[-1] == (15, 15)
+    assert seen == [(4, 15), (8, 15), (12, 15), (15, 15)]
     assert check_readable(source, indices=[1, 2]).unreadable == []
 
 

@@ -4,6 +4,7 @@ from hypersphere.data.augment import Augmentation, mixup
 from hypersphere.data.cifar import CifarSource, open_cifar, write_cifar
 from hypersphere.data.convert import FORMATS, guess_format, open_source, write_source
 from hypersphere.data.corrupt import imbalance, long_tailed_counts, noisy_labels, step_counts, unlabelled
+from hypersphere.data.fit import Fitted
 from hypersphere.data.folder import FolderSource, write_folder
 from hypersphere.data.idx import open_mnist, read_idx, write_idx, write_mnist
 from hypersphere.data.images import UnreadableImage, decode, encode
@@ -13,16 +14,15 @@ from hypersphere.data.overlap import shared_names, similar_identities
 from hypersphere.data.packs import PackSource, write_pack
 from hypersphere.data.pocket import PocketFaces, contact_sheet, verification_pairs
 from hypersphere.data.prefetch import Prefetcher
+from hypersphere.data.readable import ReadReport, check_readable
 from hypersphere.data.recordio import RecordSource, write_records
 from hypersphere.data.samplers import ClassBalancedBatches, IdentityBatches, ShuffledBatches
 from hypersphere.data.source import (
     ArraySource,
     EncodedSource,
     ImageSource,
-    ReadReport,
     Subset,
     batch,
-    check_readable,
     names_of,
 )
 from hypersphere.data.tar import TarSource, write_tar
@@ -34,6 +34,7 @@ __all__ = [
     "CifarSource",
     "ClassBalancedBatches",
     "EncodedSource",
+    "Fitted",
     "FolderSource",
     "IdentityBatches",
     "ImageSource",

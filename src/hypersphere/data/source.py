@@ -1,10 +1,9 @@
-"""Where images come from: one contract for every format, batches, subsets, and the check before a run starts."""
+"""Where images come from: one contract for every format, batches and subsets."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from typing import Any, Protocol
 
 import numpy as np
@@ -12,8 +11,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from hypersphere.core import Reporter, check_range
-from hypersphere.data.images import Image, UnreadableImage, decode
+from hypersphere.data.images import Image, decode
 
 Labels = npt.NDArray[np.int64]
 Indices = Sequence[int] | npt.NDArray[np.integer[Any]]
@@ -276,57 +274,3 @@ def first_few(items: Iterable[Any], total: int, count: int = 5) -> str:
             break
         shown.append(str(item))
     return ", ".join(shown) + (f" and {total - len(shown)} more" if total > len(shown) else "")
-
-
-@dataclass(frozen=True)
-class ReadReport:
-    """What `check_readable` found: how many images were tried, and each that could not be read (index, message)."""
-
-    checked: int
-    unreadable: list[tuple[int, str]]
-
-    @property
-    def share(self) -> float:
-        """The share of images that could not be read."""
-        return len(self.unreadable) / self.checked if self.checked else 0.0
-
-
-def check_readable(
-    source: ImageSource,
-    progress: Reporter | None = None,
-    limit_share: float = 0.01,
-    indices: Indices | None = None,
-) -> ReadReport:
-    """Read every image once; refuse when too many cannot be read.
-
-    Args:
-        source: the images.
-        progress: called as `progress(done, total)`.
-        limit_share: above this share of unreadable images it raises ValueError.
-        indices: only these images.
-
-    Returns:
-        how many were checked, and index and message of each that cannot be read.
-
-    Example:
-        >>> report = check_readable(source)
-        >>> good = Subset(source, np.setdiff1d(np.arange(len(source)), [index for index, _ in report.unreadable]))
-    """
-    limit = check_range("limit_share", limit_share, 0.0, 1.0)
-    chosen = range(len(source)) if indices is None else [int(index) for index in indices]
-    unreadable: list[tuple[int, str]] = []
-    for done, index in enumerate(chosen, start=1):
-        try:
-            source.read(index)
-        except UnreadableImage as error:
-            unreadable.append((index, str(error)))
-        if progress is not None:
-            progress(done, len(chosen))
-    report = ReadReport(len(chosen), unreadable)
-    if report.share > limit:
-        shown = first_few((message for _, message in unreadable), len(unreadable))
-        raise ValueError(
-            f"{len(unreadable)} of {len(chosen)} images cannot be read ({report.share:.1%}, more than the "
-            f"{limit:.1%} allowed): {shown}"
-        )
-    return report

@@ -1,16 +1,23 @@
-"""The training images of a recipe: opened, cut down, made imbalanced or noisy as it says."""
+"""The training images of a recipe: opened, fitted, checked, cut down, made imbalanced or noisy as it says."""
 
 from __future__ import annotations
 
+import os
+import warnings
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 from torch import Tensor
 
+from hypersphere.core import Reporter
 from hypersphere.data import (
+    Fitted,
     ImageSource,
     PocketFaces,
+    ReadReport,
     Subset,
+    check_readable,
     imbalance,
     long_tailed_counts,
     noisy_labels,
@@ -18,8 +25,11 @@ from hypersphere.data import (
     step_counts,
 )
 from hypersphere.data.images import Image
-from hypersphere.data.source import Indices, Labels
+from hypersphere.data.source import Indices, Labels, first_few, names_of
+from hypersphere.training.checkpoints import write_atomically
 from hypersphere.training.recipe import DataSettings
+
+_THREADS = 16
 
 
 def training_source(settings: DataSettings) -> ImageSource:
@@ -35,6 +45,84 @@ def training_source(settings: DataSettings) -> ImageSource:
     return source
 
 
+def readable_source(
+    source: ImageSource, settings: DataSettings, folder: Path, progress: Reporter | None = None
+) -> ImageSource:
+    """The images of a source that can be read; the others are listed in `folder/unreadable.txt`, with their causes.
+
+    Every image is read once, by several threads. A folder with checkpoints is a run that goes on: it leaves out what
+    its list says, whatever can be read by now, so that it stays the same run. Pocket faces are not checked, nor is
+    anything with `data.check=false`.
+
+    Args:
+        source: what `training_source` gave.
+        settings: of the same recipe.
+        folder: of the run.
+        progress: called as `progress(done, total)`.
+
+    Raises:
+        ValueError: more than `data.unreadable` of them cannot be read, or none can, or one has another size than
+            `data.size`; or the list of a run that goes on was made of other images.
+    """
+    if settings.source == "pocket" or not settings.check:
+        return source
+    path = folder / "unreadable.txt"
+    if path.is_file() and any((folder / "checkpoints").glob("step-*.json")):
+        return _without(source, _read_list(path, source))
+    report = check_readable(source, progress, limit_share=1.0, workers=min(_THREADS, os.cpu_count() or 1))
+    folder.mkdir(parents=True, exist_ok=True)
+    write_atomically(path, _list(report).encode("utf-8", "surrogateescape"))
+    count = len(report.unreadable)
+    if report.share > settings.unreadable or count == report.checked:
+        shown = first_few((message for _, message in report.unreadable), count, 3)
+        raise ValueError(
+            f"{count:,} of {report.checked:,} images cannot be read ({report.share:.2%}; data.unreadable="
+            f"{settings.unreadable:g} allows {settings.unreadable:.2%}): {shown}. All are listed in {path}"
+        )
+    left = _without(source, [index for index, _ in report.unreadable])
+    if count:
+        gone = sorted(set(names_of(source)) - set(names_of(left)))
+        lost = f", and with them {len(gone):,} identities ({first_few(gone, len(gone), 3)})" if gone else ""
+        warnings.warn(
+            f"{count:,} of {report.checked:,} images cannot be read and are left out{lost}; see {path}",
+            RuntimeWarning,
+            stacklevel=2,
+        )
+    return left
+
+
+def _without(source: ImageSource, left_out: list[int]) -> ImageSource:
+    return Subset(source, np.setdiff1d(np.arange(len(source)), left_out)) if left_out else source
+
+
+def _list(report: ReadReport) -> str:
+    lines = [f"# {len(report.unreadable)} of {report.checked} images cannot be read: index, image and cause"]
+    lines += [f"{index}\t{_one_line(message)}" for index, message in report.unreadable]
+    return "\n".join(lines) + "\n"
+
+
+def _read_list(path: Path, source: ImageSource) -> list[int]:
+    """The indices in a list, of which the images must still be the same."""
+    title, *lines = path.read_text(encoding="utf-8", errors="surrogateescape").splitlines() or [""]
+    words, indices = title.split(), []
+    if words[:1] != ["#"] or len(words) < 4 or words[1:4:2] != [str(len(lines)), str(len(source))]:
+        raise ValueError(
+            f"{path}: begins with {title!r} and has {len(lines)} lines more, but there are {len(source)} images: "
+            "the data are not those that this run began with"
+        )
+    for line in lines:
+        number, _, message = line.partition("\t")
+        index = int(number) if number.isdecimal() else -1
+        if not 0 <= index < len(source) or not message.startswith(_one_line(source.describe(index))):
+            raise ValueError(f"{path}: {line!r} is no image of these: the data are not those that this run began with")
+        indices.append(index)
+    return indices
+
+
+def _one_line(text: str) -> str:
+    return " ".join(text.splitlines())
+
+
 @dataclass(frozen=True)
 class Relabelled:
     """A source with other labels."""
@@ -45,6 +133,10 @@ class Relabelled:
     @property
     def num_classes(self) -> int:
         return self.source.num_classes
+
+    @property
+    def names(self) -> list[str]:
+        return names_of(self.source)
 
     def __len__(self) -> int:
         return len(self.source)
@@ -63,7 +155,8 @@ def _open(settings: DataSettings) -> ImageSource:
     if not settings.source:
         raise ValueError("data.source is empty: this recipe needs a data set of yours, data.source=PATH")
     if settings.source != "pocket":
-        return open_source(settings.source, settings.format)
+        source = open_source(settings.source, settings.format)
+        return Fitted(source, settings.size, grey=settings.grey, resize=settings.resize)
     return PocketFaces(
         num_identities=settings.identities,
         images_per_identity=settings.images_per_identity,

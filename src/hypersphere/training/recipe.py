@@ -22,7 +22,10 @@ class DataSettings:
             recipes for data that cannot be shipped: give `data.source=PATH`.
         format: of a path; guessed by default.
         size: height and width of the images.
+        resize: resize images of another size, instead of refusing them. The aspect ratio is not kept.
         grey: one channel instead of three.
+        check: read every image of a path once before the run starts; those that cannot be read are left out.
+        unreadable: the share of such images above which the run does not start.
         identities, images_per_identity, difficulty: of pocket faces.
         imbalance: `long_tailed` or `step`, made by leaving images out.
         imbalance_ratio: rho, the largest class over the smallest.
@@ -35,7 +38,10 @@ class DataSettings:
     source: str = "pocket"
     format: str | None = None
     size: tuple[int, int] = (64, 64)
+    resize: bool = False
     grey: bool = False
+    check: bool = True
+    unreadable: float = 0.01
     identities: int = 200
     images_per_identity: int = 20
     difficulty: float = 1.0
@@ -49,6 +55,7 @@ class DataSettings:
     def __post_init__(self) -> None:
         if self.imbalance is not None:
             check_choice("imbalance", self.imbalance, ("long_tailed", "step"))
+        check_range("unreadable", self.unreadable, 0, 1)
         check_range("imbalance_ratio", self.imbalance_ratio, 1)
         check_range("minority", self.minority, 0, 1)
         check_range("label_noise", self.label_noise, 0, 1)

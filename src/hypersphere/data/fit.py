@@ -1,0 +1,84 @@
+"""Images of one size and one number of channels, as a network takes them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+from hypersphere.core import check_integer
+from hypersphere.data.images import Image
+from hypersphere.data.source import ImageSource, Indices, Labels, batch, names_of, shape_of
+
+
+class Fitted:
+    """A source whose images all have the size and the channels that are asked for.
+
+    Colour becomes grey and grey becomes colour. An image of another size is refused with its name, or resized.
+
+    Args:
+        source: the images.
+        size: height and width.
+        grey: one channel instead of three.
+        resize: resize images of another size (bilinear with antialiasing; the aspect ratio is not kept).
+
+    Example:
+        >>> Fitted(open_source("lfw"), (112, 112), resize=True).batch([0, 1]).shape
+        torch.Size([2, 3, 112, 112])
+    """
+
+    def __init__(self, source: ImageSource, size: Sequence[int], *, grey: bool = False, resize: bool = False) -> None:
+        height, width = (check_integer("size", side, 1) for side in size)
+        self.source = source
+        self.size = height, width
+        self.grey = grey
+        self.resize = resize
+        self.names = names_of(source)
+
+    @property
+    def labels(self) -> Labels:
+        return self.source.labels
+
+    @property
+    def num_classes(self) -> int:
+        return self.source.num_classes
+
+    def __len__(self) -> int:
+        return len(self.source)
+
+    def describe(self, index: int) -> str:
+        """Which image of the source this is."""
+        return self.source.describe(index)
+
+    def read(self, index: int) -> Image:
+        """One image, uint8 (height, width, 3), or (height, width, 1) if grey."""
+        image = self.source.read(index)
+        if image.shape[:2] != self.size:
+            if not self.resize:
+                height, width = self.size
+                raise ValueError(
+                    f"{self.source.describe(index)} is {shape_of(image)} (width x height), but size={list(self.size)} "
+                    f"asks for {width}x{height}: crop the images to it, or let them be resized (resize=true)"
+                )
+            image = _resized(image, self.size)
+        if self.grey and image.shape[2] == 3:
+            return _grey(image)
+        return image if self.grey or image.shape[2] == 3 else np.repeat(image, 3, axis=2)
+
+    def batch(self, indices: Indices) -> Tensor:
+        """Images as a contiguous uint8 (B, C, H, W) tensor."""
+        return batch(self, indices)
+
+
+def _resized(image: Image, size: tuple[int, int]) -> Image:
+    planes = torch.from_numpy(image).permute(2, 0, 1)[None].float()
+    scaled = functional.interpolate(planes, size, mode="bilinear", antialias=True)
+    return scaled.round().clamp(0, 255).byte()[0].permute(1, 2, 0).contiguous().numpy()
+
+
+def _grey(image: Image) -> Image:
+    """ITU-R BT.601 luma in whole numbers."""
+    return ((image.astype(np.uint16) @ np.array([77, 150, 29], np.uint16) + 128) >> 8).astype(np.uint8)[:, :, None]
