@@ -6,7 +6,17 @@ import numpy as np
 import pytest
 
 from hypersphere.cli import main
-from hypersphere.data import ArraySource, FolderSource, RecordSource, TarSource, write_pack
+from hypersphere.data import (
+    ArraySource,
+    FolderSource,
+    PocketFaces,
+    RecordSource,
+    Subset,
+    TarSource,
+    write_folder,
+    write_pack,
+)
+from hypersphere.training import Trainer, load_recipe
 from tests.data.samples import make_folder, picture, saved
 
 
@@ -73,10 +83,13 @@ def test_pack_leaves_out_what_cannot_be_read_when_asked(tmp_path: Path, capsys: 
     root = make_folder(tmp_path / "set", each=40)
     (root / "Ada" / "7.jpg").write_bytes(saved(picture(1))[:200])
     text = run(capsys, "pack", root, tmp_path / "x.rec", "--skip-unreadable")
-    assert text.startswith("left out 1 images that cannot be read:\n")
+    assert text.startswith("left out 1 of 120 images that cannot be read:\n")
     assert str(root / "Ada" / "7.jpg") in text
     assert len(RecordSource(tmp_path / "x.rec")) == 119
     (root / "Bo_Lee" / "7.jpg").write_bytes(b"")
+    assert "7.jpg: empty (0 bytes) (--skip-unreadable leaves such images out)" in run(
+        capsys, "pack", root, tmp_path / "y.tar", status=2
+    )
     message = run(capsys, "pack", root, tmp_path / "y.rec", "--skip-unreadable", status=2)
     assert "2 of 120 images cannot be read (1.7%, more than the 1.0% allowed)" in message
     assert not (tmp_path / "y.rec").exists()
@@ -119,6 +132,77 @@ def test_overlap_by_embedding(tmp_path: Path, capsys: pytest.CaptureFixture[str]
     ]
 
 
+RECIPE = """
+[data]
+identities = 40
+images_per_identity = 12
+size = [16, 16]
+difficulty = 0.2
+[backbone]
+name = "sfnet4"
+dim = 16
+batch_norm = true
+[head]
+name = "arcface"
+scale = 16
+margin = 0.1
+[optimizer]
+rate = 0.1
+[train]
+steps = 60
+batch_size = 64
+"""
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A small run on other people than those compared."""
+    folder = tmp_path_factory.mktemp("model")
+    (folder / "faces.toml").write_text(RECIPE)
+    Trainer(load_recipe(folder / "faces.toml"), folder / "run").run()
+    return folder / "run"
+
+
+def faces(path: Path, first: int, last: int, images: range, size: int = 16) -> Path:
+    """People of the same town by their numbers, some of their images each."""
+    town = PocketFaces(last, 12, size=size, difficulty=0.2, first_identity=1000)
+    chosen = (town.labels >= first) & np.isin(np.arange(len(town)) % 12, images)
+    people = Subset(town, np.flatnonzero(chosen))
+    people.names = [f"{name}-of-{path.name}" for name in people.names]
+    write_folder(people, path, quality=95)
+    return path
+
+
+def test_overlap_by_model(model: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    first = faces(tmp_path / "a", 0, 14, range(6))
+    second = faces(tmp_path / "b", 9, 24, range(6, 12))
+    title, *lines = run(capsys, "overlap", first, second, "--model", model, "--threshold", 0.92).splitlines()
+    assert title == "5 pairs of identities with a cosine of at least 0.92 (of 14 and 15 identities)"
+    assert sorted(line.split("  ", 1)[1] for line in lines) == sorted(
+        f"{person}-of-a  =  {person}-of-b" for person in range(9, 14)
+    )
+    cosines = [float(line.split()[0]) for line in lines]
+    assert cosines == sorted(cosines, reverse=True)
+
+
+def test_overlap_of_images_that_are_odd(model: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    first = faces(tmp_path / "a", 0, 10, range(12))
+    second = faces(tmp_path / "b", 8, 10, range(12), size=20)
+    message = run(capsys, "overlap", first, second, "--model", model, status=2)
+    assert "0000.jpg is 20x20 (width x height), but size=[16, 16] asks for 16x16" in message
+    text = run(capsys, "overlap", first, second, "--model", model, "--resize", "--threshold", 0.9)
+    assert "9-of-a  =  9-of-b" in text
+    (first / "3-of-a" / "0004.jpg").write_bytes(b"")
+    assert "0004.jpg: empty" in run(capsys, "overlap", first, first, "--model", model, status=2)
+    text = run(capsys, "overlap", first, first, "--model", model, "--skip-unreadable", "--threshold", 0.9999)
+    assert text.count("left out 1 of 120 images that cannot be read") == 2
+    assert "1.000  3-of-a  =  3-of-a" in text
+    write_pack(FolderSource(second), tmp_path / "x.bin")
+    assert "x.bin: its images have no identities" in run(
+        capsys, "overlap", second, tmp_path / "x.bin", "--model", model, "--resize", status=2
+    )
+
+
 def test_errors_are_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     root = make_folder(tmp_path / "set")
     np.save(tmp_path / "objects.npy", np.array([{}]), allow_pickle=True)
@@ -132,6 +216,11 @@ def test_errors_are_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str])
         (["pack", root, tmp_path / "x.rec", "--shard-size", 3], "--shard-size is for tar shards"),
         (["pack", root, tmp_path / "x.tar", "--shard-size", 3], "with --shard-size OUT is a folder"),
         (["pack", root, root], "set exists already"),
+        (["pack", root, tmp_path / "x.lmdb"], "x.lmdb: OUT ends in .rec or .tar, or is the name of a folder of shards"),
+        (["convert", root, tmp_path / "x.zip"], "x.zip: .zip files are not written; say which of folder, list, tar"),
+        (["inspect", root / "Ada"], "holds images, but no folders; expected one folder of images per identity"),
+        (["overlap", root, root, "--model", root], "set is no run of `hypersphere train`"),
+        (["overlap", "--embeddings", "a", "b", "--model", "c"], "give two sets, or --embeddings"),
         (["convert", root, tmp_path / "x", "--to", "cifar"], "32x32 in colour"),
         (["overlap", root], "give two sets, or --embeddings with two arrays"),
         (["overlap", root, root, "--embeddings", "a", "b"], "give two sets, or --embeddings"),
@@ -152,8 +241,8 @@ def test_numbers_cannot_be_compared_by_name(tmp_path: Path, capsys: pytest.Captu
     )
 
 
-def test_help_shows_the_formats_and_what_is_to_come(capsys: pytest.CaptureFixture[str]) -> None:
-    for words, message in [(["--help"], "root/identity/image.jpg"), (["overlap", "--help"], "is still to come")]:
+def test_help_shows_the_formats_and_what_a_model_is(capsys: pytest.CaptureFixture[str]) -> None:
+    for words, message in [(["--help"], "root/identity/image.jpg"), (["overlap", "--help"], "this folder of `train`")]:
         with pytest.raises(SystemExit) as leaving:
             main(["data", *words])
         assert leaving.value.code == 0

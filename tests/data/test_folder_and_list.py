@@ -46,7 +46,7 @@ def test_splits(tmp_path: Path) -> None:
     make_folder(tmp_path / "train")
     make_folder(tmp_path / "test", each=1)
     assert len(FolderSource(tmp_path, split="test")) == 3
-    with pytest.raises(ValueError, match="holds the splits test, train; say which with split="):
+    with pytest.raises(ValueError, match="holds the splits test, train; say which with the option split"):
         FolderSource(tmp_path)
 
 

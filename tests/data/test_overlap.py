@@ -21,7 +21,11 @@ def test_names_are_compared_without_spelling() -> None:
 
 
 def test_plain_numbers_are_no_names() -> None:
-    for first, second, which in [(["0", "1"], ["a"], "first"), (["a"], ["0"], "second")]:
+    for first, second, which in [
+        (["0", "1"], ["a"], "first"),
+        (["a"], ["0"], "second"),
+        (["00", "01"], ["a"], "first"),
+    ]:
         with pytest.raises(ValueError, match=f"the {which} set's identities are numbers, not names"):
             shared_names(first, second)
 

@@ -65,7 +65,7 @@ def test_splits_in_an_archive(tmp_path: Path) -> None:
     path = make_tar(tmp_path / "set.tar", plain("train/a/1.jpg", "train/b/1.jpg", "test/b/2.jpg"))
     source = TarSource(path, split="train")
     assert source.names == ["a", "b"]
-    with pytest.raises(ValueError, match="holds the splits test, train; say which with split="):
+    with pytest.raises(ValueError, match="holds the splits test, train; say which with the option split"):
         TarSource(path)
     with pytest.raises(ValueError, match=r"no images below 'val'"):
         TarSource(path, split="val")

@@ -1,14 +1,17 @@
 """The images of a recipe: fitted, and without those that cannot be read."""
 
+import warnings
 from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 
-from hypersphere.data import FolderSource, write_mnist, write_records
+from hypersphere.data import FolderSource, write_folder, write_mnist, write_records
 from hypersphere.data.pocket import PocketFaces
+from hypersphere.training import Recipe, Trainer
 from hypersphere.training.data import readable_source, training_source
-from hypersphere.training.recipe import DataSettings
+from hypersphere.training.recipe import DataSettings, TrainSettings
 from tests.data.samples import arrays, make_folder, picture, saved
 
 
@@ -89,6 +92,33 @@ def test_a_run_that_goes_on_keeps_to_its_list(root: Path, tmp_path: Path, monkey
     monkeypatch.setattr("hypersphere.training.data.check_readable", lambda *_, **__: pytest.fail("scanned again"))
     after = readable_source(training_source(settings(root)), settings(root), folder)
     assert after.indices.tolist() == before.indices.tolist()  # type: ignore[attr-defined]
+
+
+def test_a_run_taken_up_after_an_image_was_mended_is_the_same_run(tmp_path: Path) -> None:
+    root = tmp_path / "set"
+    write_folder(arrays(each=12, people=2, side=16), root, quality=95)
+    bad = root / "1" / "0003.jpg"
+    good, recipe = bad.read_bytes(), recipe_for(root)
+    weights = []
+    for stops, mended in [((6,), False), ((3, 6), True)]:
+        bad.write_bytes(b"")
+        folder = tmp_path / f"run-{mended}"
+        for stop in stops:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", RuntimeWarning)
+                source = readable_source(training_source(recipe.data), recipe.data, folder)
+            trained = Trainer(recipe, folder, source=source).run(until=stop)
+            bad.write_bytes(good)
+        weights.append(torch.cat([parameter.flatten() for parameter in trained.backbone.parameters()]))
+    assert torch.equal(*weights)
+
+
+def recipe_for(root: Path) -> Recipe:
+    return Recipe(
+        data=settings(root, size=(16, 16)),
+        backbone={"name": "cnn4", "dim": 4},
+        train=TrainSettings(steps=6, batch_size=8, checkpoint_every=3),
+    )
 
 
 def test_a_list_of_other_data_is_refused(root: Path, tmp_path: Path) -> None:

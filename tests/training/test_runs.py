@@ -3,12 +3,13 @@
 import json
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 
-from hypersphere.data import PocketFaces
+from hypersphere.data import ArraySource, PocketFaces
 from hypersphere.evaluation import embed
-from hypersphere.training import Checkpoints, Trainer, load_recipe, load_run
+from hypersphere.training import Checkpoints, Trainer, load_recipe, load_run, mean_embeddings
 
 RECIPE = """
 [data]
@@ -76,3 +77,25 @@ def test_what_is_no_run_or_a_damaged_one(tmp_path: Path) -> None:
         file.unlink()
     with pytest.raises(ValueError, match="checkpoints: no complete checkpoint"):
         load_run(folder)
+
+
+@pytest.mark.parametrize("batch_size", [1, 4, 100])
+def test_mean_embeddings_against_float64(tmp_path: Path, batch_size: int) -> None:
+    _, folder = train(tmp_path)
+    recipe, network = load_run(folder)
+    images = np.stack([FACES.read(k) for k in (0, 4, 1, 3, 2, 5)])
+    labels = [1, 0, 1, -1, 0, 0]
+    steps: list[tuple[int, int]] = []
+    means = mean_embeddings(
+        recipe,
+        network,
+        ArraySource(images, labels),
+        batch_size=batch_size,
+        progress=lambda done, total: steps.append((done, total)),
+    )
+    each = embed(network, ArraySource(images, labels), preparation=recipe.augment).double().numpy()
+    each /= np.linalg.norm(each, axis=1, keepdims=True)
+    expected = np.stack([each[[1, 4, 5]].mean(0), each[[0, 2]].mean(0)])
+    np.testing.assert_allclose(means, expected, atol=1e-6)
+    assert means.dtype == np.float32
+    assert steps[-1] == (5, 5)

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import torch
 
 from hypersphere.core import Progress
 from hypersphere.data import (
@@ -24,10 +25,13 @@ from hypersphere.data import (
     similar_identities,
     write_source,
 )
-from hypersphere.data.convert import layouts
+from hypersphere.data.convert import NOT_WRITTEN, layouts
+from hypersphere.data.files import refuse_existing
 from hypersphere.data.source import shape_of
+from hypersphere.training import load_run, mean_embeddings
 
 LISTED = 20
+THREADS = 4
 
 
 def add_command(commands: Any) -> None:
@@ -48,47 +52,75 @@ def add_command(commands: Any) -> None:
 
 def _add_source(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("source", metavar="SOURCE", help="a file or folder; quote a pattern such as 'faces-*.tar'")
-    parser.add_argument("--format", choices=FORMATS, help="of SOURCE; guessed from the names by default")
-    parser.add_argument("--split", help="train, test, query, gallery: where the format has several")
-    parser.add_argument("--root", type=Path, help="the folder a list's paths start from (the list's own)")
+    parser.add_argument(
+        "--format", choices=FORMATS, metavar="FORMAT", help=f"of SOURCE: {', '.join(FORMATS)}; guessed by default"
+    )
+    parser.add_argument("--split", metavar="NAME", help="train, test, query, gallery: where the format has several")
+    parser.add_argument(
+        "--root", type=Path, metavar="FOLDER", help="where a list's paths start from (the list's folder)"
+    )
     parser.add_argument("--relabel", action="store_true", help="number the labels that occur from 0 on, gaps or not")
 
 
 def _add_target(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("out", metavar="OUT", type=Path, help="where to; must not exist yet")
-    parser.add_argument("--quality", type=int, help="JPEG quality of images that are not stored encoded (PNG)")
+    parser.add_argument(
+        "--quality",
+        type=int,
+        metavar="N",
+        help="JPEG quality, 1 to 100, where SOURCE has pixels only; else they become PNG",
+    )
     parser.add_argument(
         "--skip-unreadable",
         action="store_true",
-        help="read every image first and leave out those that cannot be; refuses above 1 %% of them",
+        help="read every image first and leave out those that cannot be read; refuses above 1 %% of them",
     )
 
 
 def _add_inspect(actions: Any) -> None:
-    parser = actions.add_parser("inspect", help="what a set holds")
+    parser = actions.add_parser(
+        "inspect",
+        help="what a set holds",
+        description="Show what a set holds: images, identities, sizes, and what cannot be read.",
+    )
     _add_source(parser)
     parser.add_argument(
-        "--sample", type=int, default=1000, help="images to read, evenly spread; 0 for all (%(default)s)"
+        "--sample", type=int, default=1000, metavar="N", help="images to read, evenly spread; 0 for all (%(default)s)"
     )
     parser.set_defaults(run=inspect)
 
 
 def _add_pack(actions: Any) -> None:
-    parser = actions.add_parser("pack", help="a folder or list (or any set) into tar shards or a .rec")
+    parser = actions.add_parser(
+        "pack",
+        help="a folder or list (or any set) into tar shards or a .rec",
+        description="Write a set as InsightFace's .rec (OUT ends in .rec), as one archive (.tar), or as a folder of "
+        "tar shards. Encoded images are copied byte for byte; their identities keep their names.",
+    )
     _add_source(parser)
     _add_target(parser)
     parser.add_argument(
-        "--shard-size", type=int, help="images per tar shard; OUT is then a folder (10,000 unless OUT ends in .tar)"
+        "--shard-size", type=int, metavar="N", help="images per tar shard, of a folder of shards (10,000)"
     )
     parser.set_defaults(run=pack)
 
 
 def _add_convert(actions: Any) -> None:
-    parser = actions.add_parser("convert", help="from one format to another")
+    parser = actions.add_parser(
+        "convert",
+        help="from one format to another",
+        description="Write a set in another format. Encoded images are copied byte for byte where it holds such.",
+    )
     _add_source(parser)
     _add_target(parser)
-    parser.add_argument("--to", choices=FORMATS, help="format of OUT; by its name's end by default")
-    parser.add_argument("--to-split", choices=("train", "test", "query", "gallery"), help="which split OUT becomes")
+    parser.add_argument(
+        "--to",
+        choices=FORMATS,
+        metavar="FORMAT",
+        help="format of OUT; by its name's end by default: .rec, .tar, .bin, .txt, otherwise an image folder",
+    )
+    splits = ("train", "test", "query", "gallery")
+    parser.add_argument("--to-split", choices=splits, metavar="NAME", help=f"OUT's split: {', '.join(splits)}")
     parser.set_defaults(run=convert)
 
 
@@ -96,13 +128,28 @@ def _add_overlap(actions: Any) -> None:
     parser = actions.add_parser(
         "overlap",
         help="identities that two sets share",
-        description="Identities that two sets share: by name, or by the cosine of their mean embeddings. The means are "
-        "given as .npy arrays, one row per identity in the order of the labels; computing them here, with a model, is "
-        "still to come.",
+        description="Identities that two sets share: by name, or, with --model, by the cosine of their mean "
+        "embeddings. Which cosine tells two people apart depends on the model: look where the printed ones drop.",
     )
-    parser.add_argument("sources", metavar="SOURCE", nargs="*", help="the two sets, to compare names")
-    parser.add_argument("--embeddings", metavar="NPY", nargs=2, type=Path, help="two arrays of mean embeddings instead")
-    parser.add_argument("--threshold", type=float, default=0.4, help="least cosine with --embeddings (%(default)s)")
+    parser.add_argument("sources", metavar="SOURCE", nargs="*", help="the two sets")
+    parser.add_argument(
+        "--model", metavar="RUN", type=Path, help="embed every image with the network of this folder of `train`"
+    )
+    parser.add_argument(
+        "--embeddings",
+        metavar="NPY",
+        nargs=2,
+        type=Path,
+        help="instead of sets, two arrays of mean embeddings, a row for each identity in the order of the labels",
+    )
+    parser.add_argument(
+        "--threshold", type=float, default=0.4, metavar="COSINE", help="the least that counts as shared (%(default)s)"
+    )
+    parser.add_argument("--resize", action="store_true", help="resize images to the model's size")
+    parser.add_argument(
+        "--skip-unreadable", action="store_true", help="with --model: leave out images that cannot be read, up to 1 %%"
+    )
+    parser.add_argument("--device", help="cpu or cuda; what there is by default")
     parser.set_defaults(run=overlap)
 
 
@@ -151,12 +198,15 @@ def _read(source: ImageSource, indices: npt.NDArray[np.int64]) -> tuple[Counter[
 
 def pack(options: argparse.Namespace) -> None:
     """Write tar shards or a .rec."""
+    refuse_existing(options.out)
     settings: dict[str, Any] = {}
     if options.out.suffix == ".rec":
         if options.shard_size is not None:
             raise ValueError("--shard-size is for tar shards; a .rec is one file")
         settings["format"] = "rec"
     else:
+        if options.out.suffix.lower() in NOT_WRITTEN:
+            raise ValueError(f"{options.out}: OUT ends in .rec or .tar, or is the name of a folder of shards")
         settings["format"] = "tar"
         single = options.out.suffix == ".tar"
         if single and options.shard_size is not None:
@@ -178,21 +228,30 @@ def _write(options: argparse.Namespace, settings: dict[str, Any]) -> None:
         settings["quality"] = options.quality
     source = _open(options)
     if options.skip_unreadable:
-        with Progress("reading", "images") as progress:
-            report = check_readable(source, progress)
-        left_out = [index for index, _ in report.unreadable]
-        if left_out:
-            source = Subset(source, np.setdiff1d(np.arange(len(source)), left_out))
-            print(f"left out {len(left_out):,} images that cannot be read:")
-            _list([message for _, message in report.unreadable])
-    with Progress("writing", "images") as progress:
-        write_source(source, options.out, progress=progress, **settings)
+        source = _readable(source)
+    try:
+        with Progress("writing", "images") as progress:
+            write_source(source, options.out, progress=progress, **settings)
+    except UnreadableImage as error:
+        raise ValueError(f"{error} (--skip-unreadable leaves such images out)") from error
     print(f"{options.out}: {len(source):,} images of {source.num_classes:,} identities")
+
+
+def _readable(source: ImageSource) -> ImageSource:
+    """The images that can be read; the others are printed."""
+    with Progress("reading", "images") as progress:
+        report = check_readable(source, progress, workers=THREADS)
+    left_out = [index for index, _ in report.unreadable]
+    if not left_out:
+        return source
+    print(f"left out {len(left_out):,} of {len(source):,} images that cannot be read:")
+    _list([message for _, message in report.unreadable])
+    return Subset(source, np.setdiff1d(np.arange(len(source)), left_out))
 
 
 def overlap(options: argparse.Namespace) -> None:
     """Print the identities that two sets share."""
-    if len(options.sources) != (0 if options.embeddings else 2):
+    if len(options.sources) != (0 if options.embeddings else 2) or (options.embeddings and options.model):
         raise ValueError("give two sets, or --embeddings with two arrays")
     if options.embeddings:
         first, second = (_load(path) for path in options.embeddings)
@@ -201,11 +260,37 @@ def overlap(options: argparse.Namespace) -> None:
         for i, j, cosine in pairs:
             print(f"{i:>8}{j:>8}{cosine:>8.3f}")
         return
-    first_names, second_names = (names_of(open_source(path)) for path in options.sources)
+    sources = [open_source(path) for path in options.sources]
+    if options.model:
+        _overlap_by_model(options, sources)
+        return
+    first_names, second_names = map(names_of, sources)
     shared = shared_names(first_names, second_names)
     print(f"{len(shared):,} identities shared by name (of {len(first_names):,} and {len(second_names):,})")
     for one, other in shared:
         print(one if one == other else f"{one}  =  {other}")
+
+
+def _overlap_by_model(options: argparse.Namespace, sources: list[ImageSource]) -> None:
+    recipe, network = load_run(options.model)
+    device = options.device or ("cuda" if torch.cuda.is_available() else "cpu")
+    names, means = [], []
+    for path, opened in zip(options.sources, sources, strict=True):
+        if not opened.num_classes:
+            raise ValueError(f"{path}: its images have no identities")
+        source = _readable(opened) if options.skip_unreadable else opened
+        with Progress(f"embedding {path}", "images") as progress:
+            means.append(
+                mean_embeddings(recipe, network, source, resize=options.resize, device=device, progress=progress)
+            )
+        names.append(names_of(source))
+    pairs = similar_identities(means[0], means[1], options.threshold)
+    print(
+        f"{len(pairs):,} pairs of identities with a cosine of at least {options.threshold:g} "
+        f"(of {len(names[0]):,} and {len(names[1]):,} identities)"
+    )
+    for i, j, cosine in pairs:
+        print(f"{cosine:.3f}  {names[0][i]}  =  {names[1][j]}")
 
 
 def _load(path: Path) -> npt.NDArray[Any]:

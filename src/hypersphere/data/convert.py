@@ -11,6 +11,7 @@ from typing import Any
 
 from hypersphere.core import Reporter, check_choice, nearest
 from hypersphere.data.cifar import open_cifar, write_cifar
+from hypersphere.data.files import is_image_name
 from hypersphere.data.folder import FolderSource, write_folder
 from hypersphere.data.idx import open_mnist, write_mnist
 from hypersphere.data.lists import ListSource, write_list
@@ -44,6 +45,7 @@ FORMATS = {
 }
 
 
+NOT_WRITTEN = (".gz", ".tgz", ".xz", ".bz2", ".zst", ".zip", ".7z", ".lmdb", ".h5", ".hdf5", ".npz", ".npy", ".parquet")
 UNKNOWN = f"is of no known format ({', '.join(FORMATS)}; `hypersphere data --help` shows what they look like)"
 
 
@@ -104,6 +106,8 @@ def write_source(
     """
     path = Path(path)
     by_suffix = {".rec": "rec", ".tar": "tar", ".bin": "bin", ".txt": "list", ".lst": "list"}
+    if format is None and path.suffix.lower() in NOT_WRITTEN:
+        raise ValueError(f"{path}: {path.suffix} files are not written; say which of {', '.join(FORMATS)} it shall be")
     name = by_suffix.get(path.suffix, "folder") if format is None else format
     writer = _format(name).write
     _check_options(name, writer, options, skip=2)
@@ -126,10 +130,12 @@ def _guess_folder(path: Path) -> str:
     }
     found = [name for name, patterns in signs.items() if any(any(path.glob(pattern)) for pattern in patterns)]
     if len(found) > 1:
-        raise ValueError(f"{path} looks like {' and '.join(found)}; say which with format=, or name one file")
+        raise ValueError(f"{path} looks like {' and '.join(found)}; say which with the option format, or name one file")
     if found:
         return found[0]
     if not any(entry.is_dir() for entry in path.iterdir()):
+        if any(is_image_name(entry.name) for entry in path.iterdir()):
+            raise ValueError(f"{path} holds images, but no folders; expected one folder of images per identity")
         raise ValueError(f"{path} {UNKNOWN}")
     return "folder"
 

@@ -83,7 +83,7 @@ class FolderSource(FileSource):
             raise ValueError(f"{root}: {len(empty)} identities have no image: {first_few(empty, len(empty))}")
         if not split and all(name.lower() in SPLITS for name in identities):
             raise ValueError(
-                f"{root} holds the splits {', '.join(identities)}; say which with split=, or open one of them"
+                f"{root} holds the splits {', '.join(identities)}; say which with the option split, or open one of them"
             )
         super().__init__(root, files, *number_names(owners))
 

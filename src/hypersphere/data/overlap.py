@@ -26,11 +26,12 @@ def fold_name(name: str) -> str:
 def shared_names(first: Sequence[str], second: Sequence[str]) -> list[tuple[str, str]]:
     """Pairs of names, one of each set, that are alike by `fold_name`, sorted.
 
-    A set whose identities have no names, only the numbers 0..K-1, cannot be compared this way.
+    A set whose identities have no names, only the numbers 0..K-1 (with leading zeros or without), cannot be compared
+    this way.
     """
     for which, names in (("first", first), ("second", second)):
-        if names and list(names) == [str(k) for k in range(len(names))]:
-            raise ValueError(f"the {which} set's identities are numbers, not names; compare embeddings instead")
+        if names and all(name.isdecimal() and int(name) == k for k, name in enumerate(names)):
+            raise ValueError(f"the {which} set's identities are numbers, not names; compare embeddings (--model)")
     known: dict[str, list[str]] = {}
     for name in second:
         known.setdefault(fold_name(name), []).append(name)

@@ -321,6 +321,8 @@ def write_records(
     order = np.argsort(labels, kind="stable")
     bounds = np.searchsorted(labels[order], np.arange(identities + 1)) + 1
     height, width = source.read(int(order[0])).shape[:2]
+    if path.with_name("property").exists():
+        raise ValueError(f"{path.with_name('property')} exists already: one folder holds one pack; choose another")
     with Staged() as stage:
         records, index = stage.open(path), stage.open(path.with_suffix(".idx"))
         stage.open(path.with_name("property")).write(f"{identities},{height},{width}\n".encode())

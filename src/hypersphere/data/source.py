@@ -254,7 +254,7 @@ def number_labels(
         gaps = first_few((k for k in range(stated) if k not in present), stated - len(found))
         raise ValueError(
             f"{where}: labels have a gap: of 0..{stated - 1}, {stated - len(found)} have no image ({gaps}); "
-            "labels must be 0..K-1 without gaps (relabel=True numbers those that occur)"
+            "labels must be 0..K-1 without gaps (the option relabel numbers those that occur)"
         )
     return numbers, list(range(stated))
 

@@ -128,7 +128,7 @@ def _identities(
         raise ValueError(f"{where}: {bare!r} has neither a .cls member nor a folder that names its identity")
     owners = [folders[0] for folders in parts]
     if not split and {owner.lower() for owner in owners} <= set(SPLITS):
-        raise ValueError(f"{where} holds the splits {', '.join(sorted(set(owners)))}; say which with split=")
+        raise ValueError(f"{where} holds the splits {', '.join(sorted(set(owners)))}; say which with the option split")
     return number_names(owners)
 
 

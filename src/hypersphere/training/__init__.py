@@ -4,7 +4,7 @@ from hypersphere.training.checkpoints import Checkpoints
 from hypersphere.training.compare import UnseenPairs, compare_cells, unseen_pairs
 from hypersphere.training.monitor import Monitor, TrainingStopped, effective_margin
 from hypersphere.training.recipe import Recipe, load_recipe
-from hypersphere.training.runs import load_run
+from hypersphere.training.runs import load_run, mean_embeddings
 from hypersphere.training.schedules import Schedule
 from hypersphere.training.trainer import Trained, Trainer
 
@@ -21,5 +21,6 @@ __all__ = [
     "effective_margin",
     "load_recipe",
     "load_run",
+    "mean_embeddings",
     "unseen_pairs",
 ]

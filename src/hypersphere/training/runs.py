@@ -1,12 +1,18 @@
-"""Runs that are over: the network that one left behind."""
+"""Runs that are over: the network that one left behind, and what it makes of other people."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
-from torch import nn
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor, nn
 
 from hypersphere.backbones import create_backbone
+from hypersphere.core import Reporter
+from hypersphere.data import Augmentation, Fitted, ImageSource, Prefetcher
+from hypersphere.geometry import normalize
 from hypersphere.training.checkpoints import Checkpoints
 from hypersphere.training.recipe import Recipe, load_recipe
 
@@ -43,3 +49,49 @@ def load_run(folder: Path) -> tuple[Recipe, nn.Module]:
             f"{folder}: the checkpoint of step {step} does not fit {recipe.backbone['name']} of recipe.toml ({error})"
         ) from error
     return recipe, network.eval()
+
+
+@torch.no_grad()
+def mean_embeddings(
+    recipe: Recipe,
+    network: nn.Module,
+    source: ImageSource,
+    *,
+    resize: bool = False,
+    batch_size: int = 256,
+    device: str = "cpu",
+    progress: Reporter | None = None,
+) -> npt.NDArray[np.float32]:
+    """The mean unit embedding of each identity, (num_classes, dim); images without identity are left out.
+
+    Args:
+        recipe, network: what `load_run` gave: size, channels and normalisation of the images are the recipe's.
+        source: the images, of any set.
+        resize: resize images of another size, as the recipe does where it says so.
+        batch_size: images at a time.
+        device: to compute on.
+        progress: called as `progress(done, total)`.
+    """
+    data = recipe.data
+    fitted = Fitted(source, data.size, grey=data.grey, resize=resize or data.resize)
+    plain = Augmentation(mean=recipe.augment.mean, std=recipe.augment.std)
+    labels = torch.from_numpy(np.asarray(source.labels, dtype=np.int64))
+    chosen = np.flatnonzero(labels.numpy() >= 0)
+
+    def load(step: int) -> tuple[Tensor, Tensor]:
+        part = chosen[step * batch_size : (step + 1) * batch_size]
+        return plain(fitted.batch(part), torch.Generator()), labels[part]
+
+    sums = torch.zeros(source.num_classes, recipe.backbone["dim"], dtype=torch.float64)
+    network = network.to(device).eval()
+    done = 0
+    with Prefetcher(load, stop=-(-len(chosen) // batch_size)) as batches:
+        for images, owners in batches:
+            unit = normalize(network(images.to(device)).float())
+            sums.index_add_(0, owners, unit.double().cpu())
+            done += len(owners)
+            if progress is not None:
+                progress(done, len(chosen))
+    counts = torch.bincount(labels[chosen], minlength=source.num_classes)
+    means: npt.NDArray[np.float32] = (sums / counts[:, None]).float().numpy()
+    return means
