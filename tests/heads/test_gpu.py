@@ -10,7 +10,7 @@ pytestmark = [
     pytest.mark.gpu,
     pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device"),
 ]
-OPTIONS = {"ldam": {"class_counts": list(range(1, 98))}}
+OPTIONS = {name: {"class_counts": list(range(1, 98))} for name in ("ldam", "label_aware_smoothing")}
 
 
 @pytest.mark.parametrize("engine", ["dense", "chunked"])

@@ -15,7 +15,7 @@ from torch import Tensor, nn
 import hypersphere as hs
 
 C, D = 7, 5
-OPTIONS = {"ldam": {"class_counts": [1, 2, 3, 4, 5, 6, 7]}}
+OPTIONS = {name: {"class_counts": [1, 2, 3, 4, 5, 6, 7]} for name in ("ldam", "label_aware_smoothing")}
 PAIRS = ("contrastive", "triplet")
 
 
@@ -37,7 +37,7 @@ def test_every_name_of_the_design_is_there() -> None:
         "softmax", "modified_softmax", "normface", "l_softmax", "sphereface", "sphereface_r", "cosface", "arcface",
         "ampface", "unified", "coco", "curricularface", "circle", "ldam", "focal", "lm_softmax", "gm_softmax",
         "sphereface2", "c_contrastive", "c_triplet", "contrastive", "triplet", "center", "sample_margin",
-        "zero_centroid", "hyperspherical_energy",
+        "zero_centroid", "hyperspherical_energy", "label_smoothing", "label_aware_smoothing",
     }  # fmt: skip
     assert hs.list_heads("sphere*") == ["sphereface", "sphereface2", "sphereface_r"]
 
@@ -140,6 +140,45 @@ def test_auto_compiles_too() -> None:
     compiled = torch.compile(head, fullgraph=True, backend="aot_eager")
     torch.testing.assert_close(compiled(x, y), head(x, y))
     torch._dynamo.reset()
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("name", ["cosface", "arcface", "ampface", "unified"])
+def test_growing_margins_need_no_new_graph(name: str) -> None:
+    more = {"m1": 1.2, "m2": 0.2} if name == "unified" else {}
+    head, (x, y) = make(name, margin_steps=3, **more), batch()
+    compiled = torch.compile(head, fullgraph=True, backend="aot_eager")
+    losses = [compiled(x, y).item()]
+    with torch._dynamo.config.patch(error_on_recompile=True):
+        for _ in range(4):
+            head.advance()
+            losses.append(compiled(x, y).item())
+            assert losses[-1] == pytest.approx(head(x, y).item(), rel=1e-6)
+    assert len(set(losses)) == 4
+    torch._dynamo.reset()
+
+
+@pytest.mark.parametrize("name", ["cosface", "arcface", "ampface", "unified"])
+def test_the_state_dict_keeps_the_step_of_the_margins(name: str) -> None:
+    more = {"m0": 0.7, "m1": 1.2, "m2": 0.2, "m3": 0.1} if name == "unified" else {}
+    head, (x, y) = make(name, margin_steps=5, **more), batch()
+    for _ in range(3):
+        head.advance()
+    other = make(name, margin_steps=5, **more)
+    assert not torch.equal(other(x, y), head(x, y))
+    other.load_state_dict(head.state_dict())
+    for one in (head, other):
+        one.advance()
+    assert torch.equal(other(x, y), head(x, y))
+    assert int(other.state_dict()["objective.step"]) == 4
+    assert head.bfloat16().objective.step.dtype == torch.int64
+
+
+def test_the_head_of_a_first_stage_fits_label_aware_smoothing() -> None:
+    """MiSLAS: the classifier of plain softmax is trained on with smoothed labels."""
+    first, second = make("softmax"), make("label_aware_smoothing")
+    second.load_state_dict(first.state_dict())
+    assert torch.equal(second.weight, first.weight)
 
 
 def test_cosines() -> None:
@@ -355,7 +394,22 @@ BAD_OPTIONS = [
     ("normface", {"normalize": "embeddings", "power": 2}, "power=2 adjusts cosines"),
     ("curricularface", {"momentum": 1.1}, "momentum=1.1 must be between 0 and 1"),
     ("circle", {"margin": 2}, "margin=2 must be between -1 and 1"),
-    ("ldam", {}, "ldam needs class_counts"),
+    ("ldam", {}, "class_counts is missing: give the number of training samples of every class"),
+    ("label_aware_smoothing", {}, "class_counts is missing"),
+    ("label_aware_smoothing", {"class_counts": [1, 2]}, "class_counts must be 7 positive numbers"),
+    ("label_aware_smoothing", {"class_counts": range(1, 8), "head_smoothing": 1}, "head_smoothing=1 leaves nothing"),
+    (
+        "label_aware_smoothing",
+        {"class_counts": range(1, 8), "tail_smoothing": 0.4},
+        "tail_smoothing=0.4 must not exceed head_smoothing=0.3",
+    ),
+    ("label_smoothing", {"smoothing": -0.1}, "smoothing=-0.1 must be between 0 and 1"),
+    ("label_smoothing", {"smoothing": 1}, "smoothing=1 leaves nothing of the label: it must be below 1"),
+    *[
+        (name, {"margin_steps": -1}, "margin_steps=-1 must be an integer of at least 0")
+        for name in ("cosface", "arcface", "ampface", "unified")
+    ],
+    ("arcface", {"margin_steps": 2.5}, "margin_steps=2.5 must be an integer of at least 0"),
     ("ldam", {"class_counts": [1, 2]}, "class_counts must be 7 positive numbers"),
     ("ldam", {"class_counts": [1, 2, 3, 4, 5, 6, 0]}, "class_counts must be 7 positive numbers"),
     ("focal", {"gamma": -1}, "gamma=-1 must be at least 0"),
