@@ -6,11 +6,13 @@ import re
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 import torch
 from torch import Tensor, nn
+from torch.utils._python_dispatch import TorchDispatchMode
 
 import hypersphere as hs
 
@@ -179,6 +181,67 @@ def test_the_head_of_a_first_stage_fits_label_aware_smoothing() -> None:
     first, second = make("softmax"), make("label_aware_smoothing")
     second.load_state_dict(first.state_dict())
     assert torch.equal(second.weight, first.weight)
+
+
+class Waiting(Exception):
+    """On a GPU, this operation would wait for the device or copy from the host."""
+
+
+class NoWaiting(TorchDispatchMode):
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        aten = torch.ops.aten
+        masks = func is aten.index.Tensor and any(i is not None and i.dtype == torch.bool for i in args[1])
+        if masks or func in (aten._local_scalar_dense.default, aten.lift_fresh.default, aten.nonzero.default):
+            raise Waiting(str(func))
+        return func(*args, **(kwargs or {}))
+
+
+@pytest.mark.parametrize("engine", ["dense", "chunked"])
+@pytest.mark.parametrize(
+    ("name", "more"), [*((name, {}) for name in hs.list_heads()), ("arcface", {"margin_steps": 9})]
+)
+def test_an_unchecked_head_looks_at_no_value(name: str, more: dict[str, int], engine: str) -> None:
+    head, (x, y) = make(name, engine=engine, **more).train(), batch()
+    x.requires_grad_()
+    assert head.checked
+    with pytest.raises(Waiting), NoWaiting():
+        head(x, y)
+    head.checked = False
+    with NoWaiting():
+        loss = head(x, y)
+        if loss.requires_grad:
+            loss.backward()
+        head.advance()
+        head.cosines(x)
+    assert loss.isfinite()
+
+
+def test_an_unchecked_head_still_checks_shapes_and_types() -> None:
+    x, y = batch()
+    for head in (make("arcface"), hs.create_loss("triplet")):
+        head.checked = False
+        assert torch.isnan(head(torch.full_like(x, float("nan")), y))
+        for bad, message in ((x.long(), "must be a floating tensor"), (x[0], "embeddings have shape")):
+            with pytest.raises(ValueError, match=message):
+                head(bad, y)
+        for bad, message in ((y.float(), "must be a tensor of integers"), (y[:5], "labels have shape")):
+            with pytest.raises(ValueError, match=message):
+                head(x, bad)
+    assert "checked" not in "".join(make("arcface").state_dict())
+
+
+def test_an_unchecked_head_gives_the_same_loss() -> None:
+    x, y = batch()
+    for name in hs.list_heads():
+        head = make(name).eval()
+        wanted = head(x, y)
+        head.checked = False
+        assert torch.equal(head(x, y), wanted), name
+    rows = {"alpha1": torch.full((6,), 0.3)}
+    assert make("gm_softmax")(x, y, alpha1=rows["alpha1"] + 0.8).isfinite()
+    head = make("gm_softmax")
+    head.checked = False
+    assert head(x, y, **rows).isfinite()
 
 
 def test_cosines() -> None:

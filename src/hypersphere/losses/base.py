@@ -29,6 +29,7 @@ class Batch:
         engine: name of the engine.
         chunk_size: classes per chunk.
         rows: (N,) parameters of single samples, by name.
+        checked: whether the values of `rows` are looked at.
     """
 
     embeddings: Tensor
@@ -39,6 +40,7 @@ class Batch:
     engine: str = "auto"
     chunk_size: int | None = None
     rows: Mapping[str, Tensor] = field(default_factory=dict)
+    checked: bool = True
 
     @property
     def labelled(self) -> Tensor:

@@ -84,11 +84,9 @@ class GMSoftmax(SampleLoss):
 
     def samples(self, batch: Batch) -> Tensor:
         x = batch.embeddings
-        given = {
-            name: batch.rows.get(name, torch.tensor(value, dtype=x.dtype)) for name, value in self.defaults.items()
-        }
-        values = {name: value.to(x) for name, value in given.items()}
-        if batch.rows and not torch.compiler.is_compiling():
+        values = {name: x.new_full((), value) for name, value in self.defaults.items()}
+        values |= {name: row.to(x) for name, row in batch.rows.items()}
+        if batch.rows and batch.checked and not torch.compiler.is_compiling():
             for name in batch.rows:
                 if not bool(values[name].isfinite().all()):
                     raise ValueError(f"{name} holds NaN or infinity")
