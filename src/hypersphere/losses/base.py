@@ -126,6 +126,10 @@ class Objective(nn.Module):
     def advance(self) -> None:
         """Move schedules by one optimizer step."""
 
+    def bent(self, cosine: Tensor) -> Tensor:
+        """What the margin makes of the target's cosine, to be compared with the negatives'; itself without one."""
+        return cosine
+
     def extra_repr(self) -> str:
         return ", ".join(f"{name}={value!r}" for name, value in self.options.items())
 
