@@ -47,6 +47,7 @@ def test_folds_by_hand() -> None:
     assert result.accuracy == pytest.approx((1 + 1 + 1 + 0) / 4)
     assert result.deviation == pytest.approx(0.5)
     assert (result.pairs, result.folds) == (8, 4)
+    assert result.right.tolist() == [True] * 6 + [False] * 2
     assert result.low < 0.75 < result.high
 
 

@@ -69,6 +69,7 @@ class Verification:
         pairs: their number.
         folds: their number.
         roc: over all pairs.
+        right: (pairs,) whether each was decided rightly, at the threshold of the other folds.
     """
 
     accuracy: float
@@ -79,6 +80,7 @@ class Verification:
     pairs: int
     folds: int
     roc: Roc
+    right: Bools
 
 
 def verify_pairs(scores: npt.ArrayLike, same: npt.ArrayLike, folds: int = 10) -> Verification:
@@ -101,15 +103,14 @@ def verify_pairs(scores: npt.ArrayLike, same: npt.ArrayLike, folds: int = 10) ->
     if truth.all() or not truth.any():
         raise ValueError("same must hold pairs of one person and pairs of two")
     parts = np.array_split(np.arange(len(similarity)), folds)
-    thresholds, accuracies, hits = [], [], 0
+    thresholds, accuracies, right = [], [], np.empty(len(truth), bool)
     for part in parts:
         rest = np.setdiff1d(np.arange(len(similarity)), part)
         threshold = best_threshold(similarity[rest], truth[rest])
-        right = (similarity[part] >= threshold) == truth[part]
+        right[part] = (similarity[part] >= threshold) == truth[part]
         thresholds.append(threshold)
-        accuracies.append(right.mean())
-        hits += int(right.sum())
-    low, high = wilson_interval(hits, len(similarity))
+        accuracies.append(right[part].mean())
+    low, high = wilson_interval(int(right.sum()), len(similarity))
     return Verification(
         float(np.mean(accuracies)),
         float(np.std(accuracies, ddof=1)),
@@ -119,6 +120,7 @@ def verify_pairs(scores: npt.ArrayLike, same: npt.ArrayLike, folds: int = 10) ->
         len(similarity),
         folds,
         roc_curve(similarity, truth),
+        right,
     )
 
 
