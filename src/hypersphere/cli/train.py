@@ -13,6 +13,7 @@ from hypersphere.core import Progress
 from hypersphere.core.config import as_table, digest, load_toml
 from hypersphere.evaluation import Verification
 from hypersphere.training import (
+    SHIPPED_RECIPES,
     Logger,
     Processes,
     Recipe,
@@ -40,7 +41,7 @@ def add_command(commands: Any) -> None:
         "settings", nargs="*", metavar="key=value", help="override the recipe, for example train.steps=100"
     )
     train.add_argument("--list", action="store_true", help="list the recipes below --recipes")
-    train.add_argument("--recipes", type=Path, default=Path("recipes"), help="folder of recipes (%(default)s)")
+    train.add_argument("--recipes", type=Path, help="folder of recipes (./recipes if it is there, or the package's)")
     train.add_argument("--out", type=Path, help="folder of the run (runs/RECIPE-HASH)")
     _add_machine(train)
     train.add_argument("--tensorboard", action="store_true", help="log to OUT/tensorboard besides OUT/log.jsonl")
@@ -69,7 +70,8 @@ def _add_machine(parser: argparse.ArgumentParser) -> None:
 def run_train(options: argparse.Namespace) -> None:
     """Train, or list the recipes."""
     if options.list:
-        list_recipes(options.recipes)
+        here = Path("recipes")
+        list_recipes(options.recipes or (here if here.is_dir() else SHIPPED_RECIPES))
         return
     if options.recipe is None:
         raise ValueError("name a recipe, or --list them")

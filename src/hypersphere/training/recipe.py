@@ -12,6 +12,9 @@ from hypersphere.core.config import as_table, build, load_toml, overlay, overrid
 from hypersphere.data import Augmentation
 from hypersphere.training.schedules import Schedule
 
+SHIPPED_RECIPES = Path(__file__).parents[1] / "recipes"
+"""The recipes of this version: files of the package, in a checkout a link to its folder `recipes`."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class DataSettings:
