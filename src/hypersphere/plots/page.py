@@ -47,7 +47,7 @@ th:last-child, td:last-child { padding-right: 0 }
 td { white-space: nowrap }
 th:first-child, td:first-child { text-align: left }
 table.options th, table.options td { text-align: left; overflow-wrap: anywhere; white-space: normal }
-table.options th { width: 11rem; font-weight: 400; color: var(--soft) }
+table.options th { width: 9.5rem; font-weight: 400; color: var(--soft); vertical-align: top }
 ul.pairs { display: grid; grid-template-columns: repeat(auto-fill, minmax(8rem, 1fr)); gap: .7rem;
   list-style: none; margin: 0 0 .6rem; padding: 0 }
 ul.pairs li { background: var(--shade); border-radius: .4rem; padding: .4rem; font-size: .8rem; text-align: center;
@@ -56,7 +56,7 @@ ul.pairs div { display: flex; gap: .25rem; margin-bottom: .25rem }
 ul.pairs img { flex: 1; min-width: 0; width: 100%; aspect-ratio: 1; object-fit: contain }
 pre { background: var(--shade); border-radius: .4rem; padding: .8rem; overflow-x: auto;
   font-size: .85rem; line-height: 1.4 }
-@media print { body { font-size: 10pt } main { max-width: none; padding: 0 } figure, tr { break-inside: avoid }
+@media print { html { font-size: 65% } main { max-width: none; padding: 0 } figure, tr { break-inside: avoid }
   h2 { break-after: avoid } pre { white-space: pre-wrap } }
 """
 
