@@ -32,8 +32,8 @@ class Extent:
     """
 
     steps: int | None = None
-    people: int = 200
-    pairs: int = 6000
+    people: int = 400
+    pairs: int = 12_000
 
 
 def add_command(commands: Any) -> None:

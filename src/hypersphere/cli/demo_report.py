@@ -210,7 +210,9 @@ def _training(page: Page, outcomes: Mapping[str, Outcome]) -> None:
         {
             "loss by step": draw_training(logs, "loss", "loss", log_scale=True),
             "angle to the own prototype by step": draw_training(logs, "angle", "angle to own prototype (degrees)"),
-            "share of satisfied samples by step": draw_training(logs, "satisfied", "share nearest to own prototype"),
+            "accuracy on the training batches by step": draw_training(
+                logs, "accuracy", "share nearest to own prototype"
+            ),
             "class margin by step": draw_training(logs, "class_margin", "class margin (degrees)"),
         },
         "Every trained person has a prototype, a direction that the network learns to send that person's images to. "
