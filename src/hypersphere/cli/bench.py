@@ -79,7 +79,7 @@ def run_train(options: argparse.Namespace) -> None:
         device = torch.cuda.get_device_name() if processes.device.type == "cuda" else platform.processor() or "CPU"
         print(
             f"whole training steps on {device}: {options.size}x{options.size} JPEG files, batch {options.batch},"
-            f" {options.precision}, CosFace with {options.classes:,} classes, {options.workers} loading threads,"
+            f" {options.precision}, CosFace with {options.classes:,} classes, {options.workers} loading processes,"
             f" {'compiled' if options.compile else 'not compiled'}\n"
         )
         print(

@@ -63,7 +63,7 @@ def add_command(commands: Any) -> None:
 
 def _add_machine(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--device", help="cpu or cuda; what there is by default")
-    parser.add_argument("--workers", type=int, help="threads that load images ahead (0 on a CPU, up to 8 beside a GPU)")
+    parser.add_argument("--workers", type=int, help="processes that load images (0 on a CPU, up to 8 beside a GPU)")
     parser.add_argument("--compile", action="store_true", help="hand the network to torch.compile")
 
 

@@ -17,7 +17,7 @@ from torch.nn.parallel import DistributedDataParallel
 
 from hypersphere.core import Reporter
 from hypersphere.core.config import as_table, digest, to_toml
-from hypersphere.data import ImageSource, Prefetcher, mixup
+from hypersphere.data import ImageSource, Prefetcher, ProcessPrefetcher, mixup
 from hypersphere.heads import Head
 from hypersphere.training.checkpoints import Checkpoints, Snapshots, write_atomically
 from hypersphere.training.data import readable_source, training_source
@@ -37,6 +37,7 @@ from hypersphere.training.recipe import Recipe
 
 _PRECISIONS = {"bfloat16": torch.bfloat16, "float16": torch.float16}
 Evaluation = Callable[[nn.Module], float]
+Loaded = tuple[Tensor, Tensor]
 TrainingReporter = Callable[[int, int, str], None]
 """Called as `report(step, steps, figures in words)`."""
 
@@ -63,8 +64,8 @@ class Trainer:
         source: training images; made from the recipe by default.
         evaluate: called with the network in eval mode at every checkpoint; its result decides which one is the best.
         loggers: written to besides `log.jsonl`.
-        workers: threads that load images ahead; 0 loads them when needed.
-        compile: hand the network to `torch.compile`.
+        workers: processes that load images ahead; 0 loads them when needed.
+        compile: hand the network to `torch.compile`, and on a single GPU to CUDA graphs.
         checking: called as `checking(done, total)` while the images are read once, before the run starts.
     """
 
@@ -97,6 +98,7 @@ class Trainer:
         for _, loss in self.neck_losses:
             loss.checked = False
         self.compile = compile
+        self.graphs = compile and self.device.type == "cuda" and self.processes.size == 1
         self.network: Callable[..., Any] = self.backbone
         self.parallel: DistributedDataParallel | None = None
         self.average = MovingAverage(self.backbone, recipe.train.ema) if recipe.train.ema is not None else None
@@ -121,8 +123,7 @@ class Trainer:
         began, first, words = time.monotonic(), self.step, ""
         if progress is not None:
             progress(self.step, self.total, words)
-        ahead = Prefetcher(self._load, start=self.step, stop=stop, workers=self.workers)
-        with logs, self._joined(), ahead as loaded:
+        with logs, self._joined(), self._loading(stop) as loaded:
             while self.step < stop:
                 images, labels = self._next(loaded)
                 loss, embeddings = self._train_step(images, labels)
@@ -165,10 +166,12 @@ class Trainer:
         """
         several = self.processes.size > 1 and not self.recipe.train.freeze_backbone
         self.parallel = DistributedDataParallel(self.backbone) if several else None
-        network = self.parallel or self.backbone
-        self.network = torch.compile(network) if self.compile else network
+        self.network = self.parallel or self.backbone
+        if self.compile:
+            self.network = torch.compile(self.network, mode="reduce-overhead" if self.graphs else "default")
         try:
-            yield
+            with torch.backends.cudnn.flags(enabled=True, benchmark=True):
+                yield
         finally:
             self.network, self.parallel = self.backbone, None
 
@@ -179,13 +182,17 @@ class Trainer:
             return ShardedGradScaler(self.device.type)
         return torch.amp.GradScaler(self.device.type, enabled=enabled)
 
-    def _load(self, step: int) -> tuple[Tensor, Tensor]:
+    def _loading(self, stop: int) -> Prefetcher[Loaded] | ProcessPrefetcher[Loaded]:
+        if not self.workers:
+            return Prefetcher(self._load, start=self.step, stop=stop, workers=0)
+        pin = self.device.type == "cuda"
+        return ProcessPrefetcher(self._load, start=self.step, stop=stop, workers=self.workers, pin=pin)
+
+    def _load(self, step: int) -> Loaded:
         """The images of a step, as bytes where a GPU changes them, changed already where the CPU does."""
         indices = self.batches.batch_at(step)
         images, labels = self.source.batch(indices), self.labels[torch.from_numpy(indices)]
-        if self.device.type == "cpu":
-            return self._augment(images, step), labels
-        return images.pin_memory(), labels.pin_memory()
+        return (self._augment(images, step) if self.device.type == "cpu" else images), labels
 
     def _augment(self, images: Tensor, step: int) -> Tensor:
         """Images changed as the recipe says, each as it would be if one process saw the whole batch."""
@@ -193,7 +200,7 @@ class Trainer:
         self.recipe.augment.skip(generator, self.processes.rank * len(images))
         return self.recipe.augment(images, generator).contiguous(memory_format=torch.channels_last)
 
-    def _next(self, loaded: Prefetcher[tuple[Tensor, Tensor]]) -> tuple[Tensor, Tensor]:
+    def _next(self, loaded: Prefetcher[Loaded] | ProcessPrefetcher[Loaded]) -> Loaded:
         began = time.monotonic()
         images, labels = next(loaded)
         self.waited += time.monotonic() - began
@@ -215,11 +222,13 @@ class Trainer:
         total, embeddings = torch.zeros((), device=self.device), []
         parts = list(zip(images.chunk(settings.accumulate), labels.chunk(settings.accumulate), strict=True))
         for number, (part, owners) in enumerate(parts, 1):
+            if self.graphs:
+                torch.compiler.cudagraph_mark_step_begin()  # type: ignore[no-untyped-call]
             with nullcontext() if number == len(parts) else self._alone():
                 loss, embedded = self._loss(part, owners)
                 self.scaler.scale(weight * loss / len(parts)).backward()  # type: ignore[no-untyped-call]
             total += loss.detach() / len(parts)
-            embeddings.append(embedded.detach())
+            embeddings.append(embedded.detach().clone())
         self._update()
         return total, torch.cat(embeddings)
 
