@@ -501,7 +501,7 @@ BAD_OPTIONS = [
     (["arcface"], {}, "unknown loss"),
     ("sphereface", {"anneal": True}, "anneal=True must map base, gamma, power, minimum to numbers, or be None"),
     ("ldam", {"class_counts": {1: 2}}, "class_counts must be a list or tensor of numbers, not dict"),
-    ("sphereface2", {"bias": False}, "bias=False is unknown: it is 'shared', 'class' or None"),
+    ("sphereface2", {"bias": False}, "bias=False is unknown: it is 'shared', 'class' or 'none'"),
     ("arcface", {"chunk_size": True}, "chunk_size=True must be an integer of at least 1"),
     ("arcface", {"add": {"centre": {}}}, "unknown loss 'centre'; did you mean 'center'"),
     ("arcface", {"add": {"center": 0.1}}, r"add\['center'\] must map option names to values"),

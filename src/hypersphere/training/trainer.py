@@ -245,7 +245,7 @@ class Trainer:
 
     def _loss(self, images: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
         settings = self.recipe.train
-        if settings.mixup is None:
+        if not settings.mixup:
             embeddings, before = self._embed(images)
             loss: Tensor = self.head(embeddings, labels)
             for weight, extra in self.neck_losses:
