@@ -482,7 +482,7 @@ BAD_OPTIONS = [
     ("sphereface2", {"margin_type": "x"}, "margin_type='x' is unknown"),
     ("sphereface2", {"margin_type": "m", "margin": 0.4}, "margin=0.4 must be at least 1"),
     ("sphereface2", {"margin_type": "a", "negative_margin": 0.4}, "negative_margin belongs to margin_type='c'"),
-    ("sphereface2", {"bias": "none"}, "bias='none' is unknown"),
+    ("sphereface2", {"bias": "off"}, "bias='off' is unknown"),
     ("sphereface2", {"power": 0}, "power=0 must be positive"),
     ("c_contrastive", {"margin": 5}, "margin=5 must be between 0 and 4"),
     ("c_triplet", {"negatives": "hard"}, "did you mean 'hardest'"),

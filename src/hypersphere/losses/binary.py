@@ -34,7 +34,7 @@ class SphereFace2(SampleLoss):
         power: t; 1 switches the similarity adjustment off. Below 1 the slope at cos = -1 is bounded.
         margin_type: c, a or m.
         negative_margin: m_n of eq. 3 where it differs from m_p = `margin`; type c only.
-        bias: `shared` (the paper's choice), `class` (eq. 4), or `none` (None is the same). It starts where dL/db = 0 for
+        bias: `shared` (the paper's choice), `class` (eq. 4), or `none` (or None). It starts where dL/db = 0 for
             cosines 0 (App. G).
         margin_grad: `detached` as App. F prints it for a and m, or `exact`. Type c is the same either way.
         adjustment_grad: `exact`, or `detached`: the released code detaches g as well.
