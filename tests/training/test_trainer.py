@@ -263,6 +263,15 @@ def test_the_second_stage_may_keep_the_head_and_drop_mixup(path: Path, tmp_path:
     assert torch.equal(plain._loss(images, labels)[0], plain.head(plain.backbone(images), labels))
 
 
+def test_mixed_images_are_looked_at_by_their_larger_part(path: Path, tmp_path: Path) -> None:
+    """With so small an alpha an image is almost itself or almost another one."""
+    trainer = Trainer(load_recipe(path, ["train.mixup=0.001", "head.name=softmax"]), tmp_path)
+    trainer.backbone.eval()
+    for trainer.step in range(8):
+        images, labels = trainer._load(trainer.step)
+        torch.testing.assert_close(trainer._loss(images, labels)[1], trainer.backbone(images), atol=1e-3, rtol=1e-3)
+
+
 def test_losses_before_the_neck(path: Path, tmp_path: Path) -> None:
     settings = ["backbone={name='resnet50',dim=16,bnneck=true}", "data.size=[32,32]", "train.steps=2"]
     settings += ["train.batch_size=4", "train.sampler=identity", "train.images_per_identity=2", "head.name=softmax"]

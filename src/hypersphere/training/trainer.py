@@ -255,6 +255,8 @@ class Trainer:
         mixed, order, share = mixup(images, generator, settings.mixup)
         embeddings, _ = self._embed(mixed)
         loss = share * self.head(embeddings, labels) + (1 - share) * self.head(embeddings, labels[order])
+        if share < 0.5:  # what is looked at stands at the label that it has most of
+            embeddings = embeddings[order.argsort()]
         return loss, embeddings
 
     def _embed(self, images: Tensor) -> tuple[Tensor, Tensor]:
