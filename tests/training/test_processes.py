@@ -116,9 +116,21 @@ def test_unlabelled_images_do_not_shift_the_mean_over_processes(path: Path, tmp_
             return value + 6
 
     trainer = Trainer(load_recipe(path), tmp_path / "run")
-    trainer.processes = Two(0, 2)
+    trainer.processes, trainer.unlabelled = Two(0, 2), True
     labels = torch.tensor([0, 1, -1, -1, -1, -1])
-    assert float(trainer._weight(labels)) == 2 * 2 / 8
+    assert float(trainer._weight(labels, trainer._counted(labels))) == 2 * 2 / 8
+
+
+def test_processes_that_see_other_checkpoints_are_refused(path: Path, tmp_path: Path) -> None:
+    class Two(Processes):
+        def agree(self, number: int) -> bool:
+            return number == 4
+
+    recipe = load_recipe(path)
+    trainer = Trainer(recipe, tmp_path / "run")
+    trainer.processes = Two(0, 1)
+    with pytest.raises(ValueError, match="the processes do not see the same checkpoints"):
+        trainer.run()
 
 
 def test_without_torchrun_there_is_one_process() -> None:

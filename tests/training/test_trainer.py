@@ -8,16 +8,18 @@ import random
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 
 from hypersphere.backbones import create_backbone
 from hypersphere.core.config import as_table, build, to_toml
+from hypersphere.data import ArraySource, ImageSource, PocketFaces
 from hypersphere.heads import create_loss
 from hypersphere.training import (
+    Checkpoints,
     Recipe,
     Trainer,
     TrainingStopped,
@@ -58,24 +60,50 @@ def test_stopped_anywhere_and_resumed_is_never_stopped(path: Path, tmp_path: Pat
     assert read_log(tmp_path / "whole" / "log.jsonl") == read_log(tmp_path / "parts" / "log.jsonl")
 
 
+KILLED = """
+import os, signal, sys, torch
+from pathlib import Path
+from hypersphere.training import Trainer, load_recipe
+torch.set_num_threads(1)
+recipe, folder, left = Path(sys.argv[1]), Path(sys.argv[2]), int(sys.argv[3])
+
+def count(*_):
+    global left
+    left -= 1
+    if left == 0:
+        os.kill(os.getpid(), signal.SIGKILL)
+
+class Report:
+    begin = __call__ = lambda *_: count()
+
+flush = os.fsync
+os.fsync = lambda file: (count(), flush(file))
+Trainer(load_recipe(recipe, sys.argv[4:]), folder).run(Report())
+"""
+
+
 @pytest.mark.slow
-def test_a_killed_process_resumed_is_the_same_run(path: Path, tmp_path: Path) -> None:
-    code = (
-        "import sys, torch; from pathlib import Path; torch.set_num_threads(1)\n"
-        "from hypersphere.training import Trainer, load_recipe\n"
-        "Trainer(load_recipe(Path(sys.argv[1])), Path(sys.argv[2])).run()\n"
-    )
+def test_a_process_killed_at_ten_random_points_makes_the_same_run(path: Path, tmp_path: Path) -> None:
+    """The points are steps, and moments when a checkpoint, its digest, a snapshot or the log is half written."""
     source = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2] / "src")}
-    subprocess.run([sys.executable, "-c", code, str(path), str(tmp_path / "whole")], check=True, env=source)
+    settings = ["train.steps=150", "train.ema=0.9", "train.snapshots=12", "train.snapshot_every=10"]
+    recipe = load_recipe(path, settings)
+
+    def run(folder: str, events: int) -> int:
+        command = [sys.executable, "-c", KILLED, str(path), str(tmp_path / folder), str(events), *settings]
+        return subprocess.run(command, check=False, env=source).returncode
+
+    assert run("whole", -1) == 0
     chance = random.Random(0)
     for _ in range(10):
-        process = subprocess.Popen([sys.executable, "-c", code, str(path), str(tmp_path / "killed")], env=source)
-        time.sleep(chance.uniform(2.0, 6.0))
-        process.send_signal(signal.SIGKILL)
-        process.wait()
-    subprocess.run([sys.executable, "-c", code, str(path), str(tmp_path / "killed")], check=True, env=source)
+        assert run("killed", chance.randrange(5, 30)) == -signal.SIGKILL
+        assert max(Checkpoints(tmp_path / "killed" / "checkpoints").steps(), default=0) < recipe.train.steps  # type: ignore[operator]
+    assert run("killed", -1) == 0
     assert same(final(tmp_path / "whole"), final(tmp_path / "killed"))
     assert read_log(tmp_path / "whole" / "log.jsonl") == read_log(tmp_path / "killed" / "log.jsonl")
+    for file in (tmp_path / "whole" / "snapshots").iterdir():
+        other = tmp_path / "killed" / "snapshots" / file.name
+        assert same(*(torch.load(each, weights_only=True) for each in (file, other)))
 
 
 def test_images_loaded_ahead_make_the_same_run(path: Path, tmp_path: Path) -> None:
@@ -184,17 +212,17 @@ def test_weights_of_a_classifier_begin_a_resnet(path: Path, tmp_path: Path) -> N
     body = create_backbone("resnet50", dim=2048, input_size=(32, 32)).state_dict()
     body |= {name: value + 1 for name, value in body.items() if "running" in name}
     torch.save(body | {"fc.weight": torch.ones(1000, 2048), "fc.bias": torch.ones(1000)}, tmp_path / "imagenet.pth")
-    net = [f"train.start={tmp_path / 'imagenet.pth'}", "backbone.name=resnet50", "data.size=[32, 32]"]
+    start, net = tmp_path / "imagenet.pth", ["backbone.name=resnet50", "data.size=[32, 32]"]
     for settings, new in (
         (["backbone.dim=2048", "backbone.bnneck=true"], {"bnneck"}),
         (["backbone.dim=8"], {"projection"}),
     ):
-        state = make_backbone(load_recipe(path, [*net, *settings])).state_dict()
+        state = make_backbone(load_recipe(path, [*net, *settings]), start).state_dict()
         assert {name.split(".")[0] for name in state.keys() - body.keys()} == new
         assert same({name: state[name] for name in body}, body)
     torch.save({name: value for name, value in body.items() if "layer3" not in name}, tmp_path / "imagenet.pth")
     with pytest.raises(ValueError, match=r"(?s)do not fit resnet50 .*Missing .*layer3\.0\.conv1"):
-        make_backbone(load_recipe(path, [*net, "backbone.dim=2048"]))
+        make_backbone(load_recipe(path, [*net, "backbone.dim=2048"]), start)
 
 
 def test_a_start_that_does_not_fit_is_named(path: Path, tmp_path: Path) -> None:
@@ -207,6 +235,48 @@ def test_a_start_that_does_not_fit_is_named(path: Path, tmp_path: Path) -> None:
     ):
         with pytest.raises(ValueError, match=message):
             Trainer(load_recipe(path, [setting, "backbone.dim=9"]), tmp_path / "new")
+
+
+def test_a_run_that_goes_on_does_not_need_its_start(path: Path, tmp_path: Path) -> None:
+    Trainer(load_recipe(path, ["train.steps=3"]), tmp_path / "first").run()
+    recipe = load_recipe(path, [f"train.start={tmp_path / 'first'}", "train.start_head=true", "train.steps=8"])
+    Trainer(recipe, tmp_path / "next").run(until=5)
+    (tmp_path / "first").rename(tmp_path / "gone")
+    assert Trainer(recipe, tmp_path / "next").run().steps == 8
+
+
+class Unlabelled(ArraySource):
+    """A source whose every third image has no identity."""
+
+    def __init__(self, source: ImageSource) -> None:
+        images = source.batch(range(len(source))).permute(0, 2, 3, 1).numpy()
+        super().__init__(images, np.where(np.arange(len(images)) % 3, source.labels, -1))
+
+
+def test_parts_of_a_batch_with_unlabelled_images_make_the_loss_of_the_whole(path: Path, tmp_path: Path) -> None:
+    losses = []
+    for parts in (1, 2, 4):
+        recipe = load_recipe(path, ["head.name=arcface", "backbone={name='sfnet4',dim=8}", f"train.accumulate={parts}"])
+        source = Unlabelled(PocketFaces(6, 8, 16))
+        trainer = Trainer(recipe, tmp_path / str(parts), source=source)
+        losses.append(float(trainer._train_step(*trainer._load(0))[0]))
+    assert losses == pytest.approx([losses[0]] * 3, rel=1e-5)
+
+
+def test_a_skipped_step_moves_nothing(path: Path, tmp_path: Path) -> None:
+    trainer = Trainer(load_recipe(path, ["train.precision=float16", "train.ema=0.5"]), tmp_path / "run")
+    trainer.scaler.scale(torch.ones(()))
+    for parameter in (*trainer.backbone.parameters(), *trainer.head.parameters()):
+        parameter.grad = torch.full_like(parameter, float("inf"))
+    trainer._update()
+    assert trainer.head.objective.step == 0
+
+
+def test_no_checkpoint_of_a_diverged_run(path: Path, tmp_path: Path) -> None:
+    trainer = Trainer(load_recipe(path, ["optimizer.rate=1e20", "train.log_every=1000"]), tmp_path / "run")
+    with pytest.raises(TrainingStopped, match="the loss is"):
+        trainer.run()
+    assert not trainer.checkpoints.steps()
 
 
 def test_late_snapshots_are_kept(path: Path, tmp_path: Path) -> None:
@@ -243,7 +313,8 @@ sampler = "class_balanced"
     assert same(dict(first.state_dict()), dict(trained.backbone.state_dict()))
     assert trained.steps == 5
     assert trained.head.objective.class_smoothing[0] > trained.head.objective.class_smoothing[-1]  # type: ignore[index]
-    again = train_recipe(recipe, tmp_path / "run")
+    (tmp_path / "run").rename(tmp_path / "moved")
+    again = train_recipe(recipe, tmp_path / "moved")
     assert same(again.head.state_dict(), trained.head.state_dict())
 
 
@@ -260,7 +331,8 @@ def test_the_second_stage_may_keep_the_head_and_drop_mixup(path: Path, tmp_path:
         tmp_path / "plain",
     )
     images, labels = plain._load(0)
-    assert torch.equal(plain._loss(images, labels)[0], plain.head(plain.backbone(images), labels))
+    loss = plain._loss(images, labels, torch.Generator())[0]
+    assert torch.equal(loss, plain.head(plain.backbone(images), labels))
 
 
 def test_mixed_images_are_looked_at_by_their_larger_part(path: Path, tmp_path: Path) -> None:
@@ -269,7 +341,8 @@ def test_mixed_images_are_looked_at_by_their_larger_part(path: Path, tmp_path: P
     trainer.backbone.eval()
     for trainer.step in range(8):
         images, labels = trainer._load(trainer.step)
-        torch.testing.assert_close(trainer._loss(images, labels)[1], trainer.backbone(images), atol=1e-3, rtol=1e-3)
+        mixed = trainer._loss(images, labels, torch.Generator().manual_seed(trainer.step))[1]
+        torch.testing.assert_close(mixed, trainer.backbone(images), atol=1e-3, rtol=1e-3)
 
 
 def test_losses_before_the_neck(path: Path, tmp_path: Path) -> None:
@@ -282,8 +355,11 @@ def test_losses_before_the_neck(path: Path, tmp_path: Path) -> None:
     embeddings, features = both.backbone(images, before_neck=True)
     triplet = create_loss("triplet", margin=0.3)(features, labels)
     assert triplet > 0
-    assert both._loss(images, labels)[0].item() == pytest.approx((both.head(embeddings, labels) + 2 * triplet).item())
-    assert plain._loss(images, labels)[0].item() < both._loss(images, labels)[0].item()
+    mixing = torch.Generator()
+    assert both._loss(images, labels, mixing)[0].item() == pytest.approx(
+        (both.head(embeddings, labels) + 2 * triplet).item()
+    )
+    assert plain._loss(images, labels, mixing)[0].item() < both._loss(images, labels, mixing)[0].item()
     both.run()
 
 
@@ -313,7 +389,9 @@ def test_label_noise_imbalance_and_most_images(path: Path, tmp_path: Path) -> No
         ("train.start_head=true", "train: start_head needs start"),
         ("train.shift_batch_norm=true", "train: shift_batch_norm belongs to freeze_backbone"),
         ("second.train.sampler=identitty", "second: train: sampler='identitty' is unknown; did you mean 'identity'"),
-        ("before_neck.triplet={margni=1}", "triplet has no option 'margni'"),
+        ("before_neck.triplet={margin=1}", "before_neck needs a network with a neck"),
+        ("head.num_classes=3", "head.num_classes is not for recipes"),
+        ("backbone.channels=3", "backbone.channels is not for recipes"),
         ("data.size=[16]", r"data.size=\[16\] must have 2 entries"),
     ],
 )

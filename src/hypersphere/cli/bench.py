@@ -16,6 +16,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from hypersphere.core import check_integer
 from hypersphere.core.config import build
 from hypersphere.data import PocketFaces, open_source, write_records
 from hypersphere.data.source import ImageSource, Indices, Labels
@@ -75,6 +76,10 @@ class Crowd:
 
 def run_train(options: argparse.Namespace) -> None:
     """Measure each backbone and print a line for it."""
+    for name, least in (("batch", 1), ("steps", 1), ("warmup", 1), ("classes", 2), ("workers", 0)):
+        check_integer(f"--{name}", getattr(options, name), least)
+    if "WORLD_SIZE" in os.environ:
+        raise ValueError("bench train measures one process: start it without torchrun")
     with join_processes(options.device) as processes, tempfile.TemporaryDirectory() as place:
         device = torch.cuda.get_device_name() if processes.device.type == "cuda" else platform.processor() or "CPU"
         print(
@@ -83,7 +88,7 @@ def run_train(options: argparse.Namespace) -> None:
             f" {'compiled' if options.compile else 'not compiled'}\n"
         )
         print(
-            f"{'backbone':<16}{'images/s':>10}{'ms a step':>11}{'waiting for data':>18}{'GPU memory':>12}", flush=True
+            f"{'backbone':<14}{'images/s':>10}{'ms a step':>11}{'waiting for data':>18}{'GPU memory':>12}", flush=True
         )
         faces = Path(place) / "faces.rec"
         write_records(PocketFaces(_IDENTITIES, _IMAGES, options.size), faces, quality=95)
@@ -121,18 +126,11 @@ def measure(
     trainer = Trainer(
         recipe, folder, processes=processes, source=source, workers=options.workers, compile=options.compile
     )
-    marks: list[tuple[float, float]] = []
-
-    def mark(step: int, total: int, words: str) -> None:
-        if step in (options.warmup, steps):
-            if processes.device.type == "cuda":
-                torch.cuda.synchronize()
-            marks.append((time.monotonic(), trainer.waited))
-
+    clock = _Clock(trainer, (options.warmup, steps))
     if processes.device.type == "cuda":
         torch.cuda.reset_peak_memory_stats()
-    trainer.run(mark, until=steps)
-    (began, waited), (ended, waited_then) = marks
+    trainer.run(clock, until=steps)
+    (began, waited), (ended, waited_then) = clock.marks
     seconds = ended - began
     peak = torch.cuda.max_memory_allocated() / 2**30 if processes.device.type == "cuda" else 0.0
     return {
@@ -152,6 +150,23 @@ def measure(
         "hypersphere": __version__,
         "python": platform.python_version(),
     }
+
+
+class _Clock:
+    """Notes the time, and the time spent waiting, after some steps of a run."""
+
+    def __init__(self, trainer: Trainer, steps: tuple[int, ...]) -> None:
+        self.trainer, self.steps = trainer, steps
+        self.marks: list[tuple[float, float]] = []
+
+    def begin(self, done: int) -> None:
+        pass
+
+    def __call__(self, done: int, total: int, note: str = "") -> None:
+        if done in self.steps:
+            if self.trainer.device.type == "cuda":
+                torch.cuda.synchronize()
+            self.marks.append((time.monotonic(), self.trainer.waited))
 
 
 def append_row(path: Path, row: dict[str, Any]) -> None:

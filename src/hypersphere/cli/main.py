@@ -20,7 +20,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
     for group in (demo, train, data, theory, bench):
         group.add_command(commands)
-    options = parser.parse_args(arguments)
+    options, rest = parser.parse_known_args(arguments)
+    _take_settings(parser, options, rest)
     try:
         options.run(options)
     except (ValueError, OSError, ModuleNotFoundError, TrainingStopped) as error:
@@ -30,3 +31,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print("hypersphere: interrupted", file=sys.stderr)
         return 130
     return 0
+
+
+def _take_settings(parser: argparse.ArgumentParser, options: argparse.Namespace, rest: list[str]) -> None:
+    """`key=value` after an option is a setting like one before it; argparse gives it back as unknown."""
+    unknown = [word for word in rest if word.startswith("-") or "=" not in word]
+    if rest and (unknown or not hasattr(options, "settings")):
+        parser.error(f"unrecognized arguments: {' '.join(unknown or rest)}")
+    if rest:
+        options.settings = [*options.settings, *rest]

@@ -9,6 +9,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from torch import nn
+
 from hypersphere.core import Progress
 from hypersphere.core.config import as_table, digest, load_toml
 from hypersphere.evaluation import Verification
@@ -19,6 +21,7 @@ from hypersphere.training import (
     Recipe,
     TensorBoard,
     Trainer,
+    TrainingStopped,
     WeightsAndBiases,
     compare_cells,
     join_processes,
@@ -46,6 +49,9 @@ def add_command(commands: Any) -> None:
     _add_machine(train)
     train.add_argument("--tensorboard", action="store_true", help="log to OUT/tensorboard besides OUT/log.jsonl")
     train.add_argument("--wandb", metavar="PROJECT", help="log to a project of Weights & Biases besides OUT/log.jsonl")
+    train.add_argument(
+        "--best", action="store_true", help="score every checkpoint on unseen pocket faces, and keep the best one"
+    )
     train.set_defaults(run=run_train)
 
     compare = commands.add_parser(
@@ -58,7 +64,7 @@ def add_command(commands: Any) -> None:
     compare.add_argument("--seeds", type=int, default=1, help="runs of each cell (%(default)s)")
     compare.add_argument("--out", type=Path, help="folder of the cells (runs/compare-RECIPE)")
     _add_machine(compare)
-    compare.set_defaults(run=run_compare)
+    compare.set_defaults(run=run_compare, best=False, tensorboard=False, wandb=None)
 
 
 def _add_machine(parser: argparse.ArgumentParser) -> None:
@@ -77,11 +83,8 @@ def run_train(options: argparse.Namespace) -> None:
         raise ValueError("name a recipe, or --list them")
     recipe = load_recipe(options.recipe, options.settings)
     folder = options.out or Path("runs") / f"{options.recipe.stem}-{digest(recipe)}"
-    loggers: list[Logger] = [TensorBoard(folder / "tensorboard")] if options.tensorboard else []
-    if options.wandb:
-        loggers.append(WeightsAndBiases(options.wandb, folder.name, as_table(recipe), folder))
     with join_processes(options.device) as processes:
-        results = train_and_verify(recipe, folder, processes, options, f"training {recipe.head['name']}", loggers)
+        results = train_and_verify(recipe, folder, processes, options, f"training {recipe.head['name']}")
         if not processes.first:
             return
     if len(results) == 1:
@@ -100,11 +103,16 @@ def train_and_verify(
     processes: Processes,
     options: argparse.Namespace,
     title: str,
-    loggers: Sequence[Logger] = (),
 ) -> list[Verification]:
     """Train a recipe; returns the accuracy on unseen identities, of each late snapshot, where the data can tell."""
-    threads = min(8, os.cpu_count() or 1) if processes.device.type == "cuda" else 0
-    workers = threads if options.workers is None else options.workers
+    workers = options.workers
+    if workers is None:
+        workers = min(8, os.cpu_count() or 1) if processes.device.type == "cuda" else 0
+    pairs = unseen_pairs(recipe)
+
+    def score(network: nn.Module) -> float:
+        assert pairs is not None
+        return pairs.verify(network, str(processes.device)).accuracy
 
     def make(stage: Recipe, place: Path) -> Trainer:
         with Progress("checking images", "images") as checking:
@@ -112,7 +120,8 @@ def train_and_verify(
                 stage,
                 place,
                 processes=processes,
-                loggers=loggers,
+                evaluate=score if options.best and pairs is not None else None,
+                loggers=_loggers(options, stage, place) if processes.first else [],
                 workers=workers,
                 compile=options.compile,
                 checking=checking if processes.first else None,
@@ -120,10 +129,17 @@ def train_and_verify(
 
     with Progress(title, "steps") as progress:
         trained = train_recipe(recipe, folder, make, progress if processes.first else None)
-    pairs = unseen_pairs(recipe)
     if pairs is None or not processes.first:
         return []
     return pairs.verify_run(trained, str(processes.device))
+
+
+def _loggers(options: argparse.Namespace, recipe: Recipe, folder: Path) -> list[Logger]:
+    loggers: list[Logger] = [TensorBoard(folder / "tensorboard")] if options.tensorboard else []
+    if options.wandb:
+        name = folder.name if folder.name != "second" else f"{folder.parent.name}-second"
+        loggers.append(WeightsAndBiases(options.wandb, name, as_table(recipe), folder))
+    return loggers
 
 
 def _mean(results: Sequence[Verification]) -> float:
@@ -145,7 +161,12 @@ def run_compare(options: argparse.Namespace) -> None:
                 name = f"{title}, seed {recipe.train.seed}"
                 if unseen_pairs(recipe) is None:
                     raise ValueError("compare needs data with unseen identities: data.source='pocket'")
-                results = train_and_verify(recipe, out / digest(recipe), processes, options, name)
+                try:
+                    results = train_and_verify(recipe, out / digest(recipe), processes, options, name)
+                except TrainingStopped as cause:
+                    if processes.first:
+                        print(f"{title:<40}{'stopped':>10}  seed {recipe.train.seed}: {cause}", flush=True)
+                    continue
                 if processes.first:
                     scores.append(_mean(results))
             if scores:

@@ -44,7 +44,7 @@ def overlay(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any
         old = merged.get(key)
         merged[key] = value
         if isinstance(old, Mapping) and isinstance(value, Mapping):
-            renamed = key == "head" and value.get("name", old.get("name")) != old.get("name")
+            renamed = key == "head" and "name" in old and value.get("name", old["name"]) != old["name"]
             merged[key] = value if renamed else overlay(old, value)
     return merged
 
@@ -113,7 +113,7 @@ def digest(config: Any) -> str:
 
 def to_toml(table: Mapping[str, Any], prefix: str = "") -> str:
     """A table as TOML text: plain values first, then its sub-tables."""
-    lines = [f"{_key(key)} = {_toml(value)}" for key, value in table.items() if not isinstance(value, Mapping)]
+    lines = [f"{_key(key)} = {to_value(value)}" for key, value in table.items() if not isinstance(value, Mapping)]
     for key, value in table.items():
         if isinstance(value, Mapping):
             name = f"{prefix}{_key(key)}"
@@ -125,10 +125,11 @@ def _key(key: str) -> str:
     return key if key.replace("_", "").replace("-", "").isalnum() else json.dumps(key)
 
 
-def _toml(value: Any) -> str:
+def to_value(value: Any) -> str:
+    """A plain value as TOML text."""
     if isinstance(value, list | tuple):
-        return f"[{', '.join(_toml(entry) for entry in value)}]"
-    return json.dumps(value)
+        return f"[{', '.join(to_value(entry) for entry in value)}]"
+    return json.dumps(value, ensure_ascii=False)
 
 
 def _value(hint: Any, value: Any, name: str) -> Any:

@@ -43,11 +43,16 @@ class Progress:
         self.interval = 0.1 if self.terminal else 10.0
         self.start = self.shown = time.monotonic()
         self.drawn = False
-        self.base: tuple[int, float] | None = None
+        self.base = 0, self.start
 
     def __enter__(self) -> Progress:
         self.start = self.shown = time.monotonic()
+        self.base = 0, self.start
         return self
+
+    def begin(self, done: int) -> None:
+        """Work starts now, and so much of it was done before: the rate counts from here."""
+        self.base = done, time.monotonic()
 
     def __exit__(self, *_: object) -> None:
         if self.drawn and self.terminal:
@@ -55,18 +60,13 @@ class Progress:
             self.stream.flush()
 
     def __call__(self, done: int, total: int, note: str = "") -> None:
-        """Show how far the work is; `note` is said besides.
-
-        What is done already at a first call within two seconds was done before: the rate counts from there.
-        """
+        """Show how far the work is; `note` is said besides."""
         now = time.monotonic()
-        if self.base is None:
-            self.base = (done, now) if now - self.start < 2.0 else (0, self.start)
         if now - self.start < 2.0 or (now - self.shown < self.interval and done < total):
             return
         self.shown = now
         self.drawn = True
-        rate = (done - self.base[0]) / (now - self.base[1])
+        rate = (done - self.base[0]) / max(now - self.base[1], 1e-9)
         left = _clock((total - done) / rate) if rate > 0 else "?"
         line = f"{self.title}: {done:,}/{total:,} {self.unit}, {_speed(rate)}, {left} left{f', {note}' if note else ''}"
         if self.terminal:

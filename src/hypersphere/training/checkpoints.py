@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import io
 import json
+import math
 import os
 import pickle
 import re
@@ -79,7 +80,7 @@ class Checkpoints:
         scored = [
             (about["score"], step)
             for step in self.steps()
-            if (about := self._about(step)) and about["score"] is not None
+            if (about := self._about(step)) and about["score"] is not None and math.isfinite(about["score"])
         ]
         return max(scored)[1] if scored else None
 

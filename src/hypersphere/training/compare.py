@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import itertools
+import tomllib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,6 +13,7 @@ import numpy as np
 import torch
 from torch import nn
 
+from hypersphere.core.config import to_value
 from hypersphere.data import ImageSource, PocketFaces, verification_pairs
 from hypersphere.evaluation import Verification, embed, verify_pairs
 from hypersphere.geometry import normalize
@@ -88,8 +90,16 @@ def compare_cells(
         key, equals, values = axis.partition("=")
         if not equals or not values:
             raise ValueError(f"--grid {axis!r} is no axis: write key.sub=value,value,...")
-        axes.append([[f"{key}={value}"] for value in values.split(",")])
+        axes.append([[f"{key}={value}"] for value in _split(values)])
     for cell in itertools.product(*axes):
         chosen = list(itertools.chain(*cell))
         recipes = [load_recipe(path, [*settings, *chosen, f"train.seed={seed}"]) for seed in range(seeds)]
         yield ", ".join(setting.removeprefix("head.name=") for setting in chosen) or path.stem, recipes
+
+
+def _split(values: str) -> list[str]:
+    """The values of an axis, cut at the commas outside brackets and quotes."""
+    try:
+        return [to_value(entry) for entry in tomllib.loads(f"values = [{values}]")["values"]]
+    except tomllib.TOMLDecodeError:
+        return values.split(",")

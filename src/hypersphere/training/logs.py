@@ -73,7 +73,7 @@ class JsonLines:
 
     def write(self, record: dict[str, Any]) -> None:
         with self.path.open("a", encoding="utf-8") as file:
-            file.write(json.dumps(record) + "\n")
+            file.write(json.dumps(record, allow_nan=False) + "\n")
 
     def close(self) -> None:
         pass

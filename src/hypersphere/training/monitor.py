@@ -46,8 +46,7 @@ class Monitor:
             smallest angle between up to 2,048 prototypes, in degrees; `distortion`: moving average of
             ||f~ - W~_y||^2, NormFace's Prop. 3; `annealed_margin` for an annealed loss.
         """
-        if not math.isfinite(loss):
-            raise TrainingStopped(f"the loss is {loss}: lower the learning rate, warm up, or clip gradients")
+        stop_unless_finite(loss)
         known = labels >= 0
         cosines = head.cosines(embeddings[known])
         own = cosines.gather(1, labels[known][:, None])[:, 0]
@@ -59,16 +58,17 @@ class Monitor:
             "satisfied": _mean((head.objective.bent(own) > others).float()),
             "class_margin": math.degrees(class_margin(prototypes).item()),
         }
-        distortion = _mean(2 - 2 * own)
-        before = self.state["distortion"]
-        moved = distortion if math.isnan(before) else _MOMENTUM * before + (1 - _MOMENTUM) * distortion
-        self.state["distortion"] = figures["distortion"] = moved
+        distortion, before = _mean(2 - 2 * own), self.state["distortion"]
+        if len(own):
+            moved = distortion if math.isnan(before) else _MOMENTUM * before + (1 - _MOMENTUM) * distortion
+            self.state["distortion"] = moved
+        figures["distortion"] = self.state["distortion"]
         if isinstance(head.objective, AnnealedLoss):
             annealing = float(head.objective.annealing())
             figures["annealed_margin"] = effective_margin(head.objective.psi.margin, annealing)
         self._stop_on_collapse(prototypes, figures)
         self._stop_at_chance(figures, len(own))
-        return figures
+        return {name: value for name, value in figures.items() if math.isfinite(value)}
 
     def _stop_on_collapse(self, prototypes: Tensor, figures: Mapping[str, float]) -> None:
         together = float((normalize(prototypes).mean(0) ** 2).sum())
@@ -98,6 +98,12 @@ class Monitor:
     def load_state_dict(self, state: Mapping[str, float]) -> None:
         """Take up where another run stopped."""
         self.state.update(state)
+
+
+def stop_unless_finite(loss: float) -> None:
+    """A loss that is no number is a cause to stop."""
+    if not math.isfinite(loss):
+        raise TrainingStopped(f"the loss is {loss}: lower the learning rate, warm up, or clip gradients")
 
 
 def effective_margin(margin: int, annealing: float) -> float:

@@ -15,24 +15,24 @@ from torch import Tensor, nn
 
 from hypersphere.backbones import create_backbone
 from hypersphere.backbones.resnet import ResNet
+from hypersphere.core import check_finite_number
 from hypersphere.data import ClassBalancedBatches, IdentityBatches, ImageSource, ShuffledBatches
 from hypersphere.heads import Head, PairLoss, create_head, create_loss
 from hypersphere.losses import OBJECTIVES
 from hypersphere.training.checkpoints import load_weights
 from hypersphere.training.processes import Processes
-from hypersphere.training.recipe import Recipe
+from hypersphere.training.recipe import FIRST_STAGE, Recipe
 from hypersphere.training.runs import load_run, newest_state
 
 Batches = ShuffledBatches | ClassBalancedBatches | IdentityBatches
 _NEW_IN_RESNET = ("projection.", "bnneck.")
 
 
-def make_backbone(recipe: Recipe) -> nn.Module:
+def make_backbone(recipe: Recipe, start: Path | None) -> nn.Module:
     """The network, with the weights it starts from, frozen where the recipe says so."""
     data, settings = recipe.data, recipe.train
     network = create_backbone(input_size=data.size, channels=1 if data.grey else 3, **recipe.backbone)
-    if settings.start is not None:
-        start = Path(settings.start)
+    if start is not None:
         try:
             if start.is_dir():
                 network.load_state_dict(load_run(start)[1].state_dict())
@@ -52,7 +52,7 @@ def _load_file(network: nn.Module, weights: dict[str, Tensor]) -> None:
     network.load_state_dict(weights)
 
 
-def make_head(recipe: Recipe, source: ImageSource) -> Head:
+def make_head(recipe: Recipe, source: ImageSource, start: Path | None) -> Head:
     """The head, with class counts where its loss asks for them, and the start run's state where it is to be kept."""
     options = dict(recipe.head)
     parameters = inspect.signature(OBJECTIVES[options["name"]]).parameters
@@ -60,22 +60,32 @@ def make_head(recipe: Recipe, source: ImageSource) -> Head:
         labels = np.asarray(source.labels)
         options["class_counts"] = np.bincount(labels[labels >= 0], minlength=source.num_classes).tolist()
     head = create_head(dim=recipe.backbone["dim"], num_classes=source.num_classes, **options)
-    if recipe.train.start_head:
-        state = newest_state(Path(recipe.train.start or ""))[1]["head"]
+    if recipe.train.start_head and start is not None:
         try:
-            head.load_state_dict(state)
+            head.load_state_dict(newest_state(start)[1]["head"])
         except RuntimeError as error:
-            raise ValueError(f"train.start={recipe.train.start}: its head does not fit ({error})") from None
+            raise ValueError(f"train.start={start}: its head does not fit ({error})") from None
     return head
 
 
 def make_neck_losses(recipe: Recipe) -> list[tuple[float, PairLoss]]:
     """The weighted losses on the features before the network's neck."""
+    if recipe.before_neck and not recipe.backbone.get("bnneck", False):
+        raise ValueError("before_neck needs a network with a neck: backbone={name='resnet50', bnneck=true}")
     made = []
     for name, options in recipe.before_neck.items():
         rest = {key: value for key, value in options.items() if key != "weight"}
-        made.append((float(options.get("weight", 1.0)), create_loss(name, **rest)))
+        weight = check_finite_number(f"before_neck.{name}.weight", options.get("weight", 1.0))
+        loss = create_loss(name, **rest)
+        loss.checked = False
+        made.append((weight, loss))
     return made
+
+
+def start_of(recipe: Recipe, folder: Path) -> Path | None:
+    """Where a run in a folder begins from."""
+    start = recipe.train.start
+    return folder.parent if start == FIRST_STAGE else None if start is None else Path(start)
 
 
 def make_optimizer(recipe: Recipe, backbone: nn.Module, head: Head) -> torch.optim.Optimizer:

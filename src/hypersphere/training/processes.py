@@ -11,6 +11,8 @@ from datetime import timedelta
 import torch
 from torch import Tensor, distributed
 
+from hypersphere.core import check_choice
+
 _TIMEOUT = timedelta(hours=2)
 
 
@@ -48,6 +50,10 @@ class Processes:
             distributed.all_reduce(gradient)
             gradient.div_(self.size)
 
+    def agree(self, number: int) -> bool:
+        """Whether all processes have the same number."""
+        return not self.any(int(self.sum(torch.tensor(number, device=self.device))) != number * self.size)
+
     def any(self, mine: bool) -> bool:
         """Whether it is true of any process."""
         return bool(self.sum(torch.tensor(int(mine), device=self.device)))
@@ -65,6 +71,7 @@ def join_processes(device: str | None = None) -> Iterator[Processes]:
         device: `cpu` or `cuda`; what there is by default. Each process takes a GPU of its own.
     """
     kind = device or ("cuda" if torch.cuda.is_available() else "cpu")
+    check_choice("device", kind.split(":")[0], ("cpu", "cuda"))
     if kind.startswith("cuda") and not torch.cuda.is_available():
         raise ValueError(f"device={kind!r}, but there is no CUDA device here: use cpu")
     if "WORLD_SIZE" not in os.environ:

@@ -16,6 +16,11 @@ SHIPPED_RECIPES = Path(__file__).parents[1] / "recipes"
 """The recipes of this version: files of the package, in a checkout a link to its folder `recipes`."""
 
 
+_FILLED_IN = {"backbone": ("input_size", "channels"), "head": ("dim", "num_classes", "device", "dtype")}
+FIRST_STAGE = "the first stage"
+"""What `train.start` of a second stage says: the folder above its own, wherever that is."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class DataSettings:
     """The training images.
@@ -152,6 +157,11 @@ class TrainSettings:
         check_choice("precision", self.precision, ("float32", "bfloat16", "float16"))
         for name in ("batch_size", "accumulate", "log_every", "checkpoint_every", "keep", "images_per_identity"):
             check_range(name, getattr(self, name), 1)
+        if self.sampler == "identity" and self.batch_size % (self.accumulate * self.images_per_identity):
+            raise ValueError(
+                f"batch_size={self.batch_size} must be a multiple of accumulate={self.accumulate} times"
+                f" images_per_identity={self.images_per_identity}: an identity's images stay together"
+            )
         if self.batch_size % self.accumulate:
             raise ValueError(f"batch_size={self.batch_size} must be a multiple of accumulate={self.accumulate}")
         check_range("snapshots", self.snapshots, 0)
@@ -199,6 +209,10 @@ class Recipe:
         for part in ("backbone", "head"):
             if not isinstance(getattr(self, part).get("name"), str):
                 raise ValueError(f"{part}.name is missing")
+        for part, filled in _FILLED_IN.items():
+            for key in filled:
+                if key in getattr(self, part):
+                    raise ValueError(f"{part}.{key} is not for recipes: it follows from the data and the network")
         dim = self.backbone.get("dim")
         if isinstance(dim, bool) or not isinstance(dim, int) or dim < 1:
             raise ValueError(f"backbone.dim={dim!r} must be a positive integer")
@@ -209,12 +223,12 @@ class Recipe:
     def stages(self) -> list[Recipe]:
         """This recipe alone; or its two stages, the second being the first with what `second` changes.
 
-        Its `train.start` becomes the first stage's folder when it is trained.
+        Its `train.start` stands for the folder above its own.
         """
         if not self.second:
             return [self]
         first = replace(self, second={})
-        begun = overlay(as_table(first), {"train": {"start": "the first stage"}})
+        begun = overlay(as_table(first), {"train": {"start": FIRST_STAGE}})
         try:
             return [first, build(Recipe, overlay(begun, self.second))]
         except ValueError as error:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 
 from hypersphere.training.recipe import Recipe
@@ -29,6 +28,5 @@ def train_recipe(
     first, *rest = recipe.stages()
     trained = make(first, folder).run(progress)
     for stage in rest:
-        begun = replace(stage, train=replace(stage.train, start=str(folder)))
-        trained = make(begun, folder / "second").run(progress)
+        trained = make(stage, folder / "second").run(progress)
     return trained

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import torch
@@ -22,7 +22,7 @@ from hypersphere.heads import Head
 from hypersphere.training.checkpoints import Checkpoints, Snapshots, write_atomically
 from hypersphere.training.data import readable_source, training_source
 from hypersphere.training.logs import JsonLines, Logger, Logs, figures_in_words
-from hypersphere.training.monitor import Monitor, TrainingStopped
+from hypersphere.training.monitor import Monitor, TrainingStopped, stop_unless_finite
 from hypersphere.training.parts import (
     MovingAverage,
     make_backbone,
@@ -30,6 +30,7 @@ from hypersphere.training.parts import (
     make_head,
     make_neck_losses,
     make_optimizer,
+    start_of,
     total_steps,
 )
 from hypersphere.training.processes import Processes
@@ -38,8 +39,16 @@ from hypersphere.training.recipe import Recipe
 _PRECISIONS = {"bfloat16": torch.bfloat16, "float16": torch.float16}
 Evaluation = Callable[[nn.Module], float]
 Loaded = tuple[Tensor, Tensor]
-TrainingReporter = Callable[[int, int, str], None]
-"""Called as `report(step, steps, figures in words)`."""
+
+
+class TrainingReporter(Protocol):
+    """Whoever shows how a run goes; `Progress` does."""
+
+    def begin(self, done: int) -> None:
+        """Training starts now, after so many steps of an earlier call."""
+
+    def __call__(self, done: int, total: int, note: str = "") -> None:
+        """So many steps are done; `note` has the figures in words."""
 
 
 @dataclass(frozen=True)
@@ -89,14 +98,15 @@ class Trainer:
         self.source = source if source is not None else self._readable(checking)
         self.labels = torch.from_numpy(np.asarray(self.source.labels, dtype=np.int64))
         _check_labels(self.labels, self.source.num_classes)
+        self.unlabelled = bool((self.labels < 0).any())
         torch.manual_seed(recipe.train.seed)
-        self.backbone = make_backbone(recipe).to(self.device)
+        self.checkpoints = Checkpoints(folder / "checkpoints", recipe.train.keep)
+        start = None if self.checkpoints.steps() else start_of(recipe, folder)
+        self.backbone = make_backbone(recipe, start).to(self.device)
         self.backbone.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
-        self.head = make_head(recipe, self.source).to(self.device)
+        self.head = make_head(recipe, self.source, start).to(self.device)
         self.head.checked = False
         self.neck_losses = make_neck_losses(recipe)
-        for _, loss in self.neck_losses:
-            loss.checked = False
         self.compile = compile
         self.graphs = compile and self.device.type == "cuda" and self.processes.size == 1
         self.network: Callable[..., Any] = self.backbone
@@ -107,7 +117,6 @@ class Trainer:
         self.batches = make_batches(recipe, self.source, self.processes)
         self.total = total_steps(recipe, self.batches)
         self.monitor = Monitor(self.source.num_classes)
-        self.checkpoints = Checkpoints(folder / "checkpoints", recipe.train.keep)
         self.snapshots = Snapshots(
             folder / "snapshots", self.total, recipe.train.snapshots, recipe.train.snapshot_every
         )
@@ -122,7 +131,7 @@ class Trainer:
         stop = min(self.total, until if until is not None else self.total)
         began, first, words = time.monotonic(), self.step, ""
         if progress is not None:
-            progress(self.step, self.total, words)
+            progress.begin(self.step)
         with logs, self._joined(), self._loading(stop) as loaded:
             while self.step < stop:
                 images, labels = self._next(loaded)
@@ -136,10 +145,11 @@ class Trainer:
                     seconds = time.monotonic() - began
                     speed = (self.step - first) * self.recipe.train.batch_size / seconds
                     words = f"{speed:,.0f} images/s, {self.waited / seconds:.0%} waiting, {figures_in_words(figures)}"
-                if self.step % self.recipe.train.checkpoint_every == 0 or last:
-                    self._save(logs)
                 if self.snapshots.due(self.step) and self.processes.first:
                     self.snapshots.save(self.step, self.model())
+                if self.step % self.recipe.train.checkpoint_every == 0 or last:
+                    stop_unless_finite(self._mean(loss))
+                    self._save(logs)
                 if progress is not None:
                     progress(self.step, self.total, words)
         return Trained(self.model().eval(), self.head.eval(), self.folder, self.step, self.snapshots.paths())
@@ -218,16 +228,19 @@ class Trainer:
         self.backbone.train(not settings.freeze_backbone or settings.shift_batch_norm)
         self.head.train()
         self.optimizer.zero_grad(set_to_none=True)
-        weight = self._weight(labels)
         total, embeddings = torch.zeros((), device=self.device), []
         parts = list(zip(images.chunk(settings.accumulate), labels.chunk(settings.accumulate), strict=True))
+        counted = self._counted(labels)
+        mixing = torch.Generator().manual_seed(_mix(settings.seed, self.step, self.processes.rank))
         for number, (part, owners) in enumerate(parts, 1):
+            weight = self._weight(owners, counted)
             if self.graphs:
                 torch.compiler.cudagraph_mark_step_begin()  # type: ignore[no-untyped-call]
             with nullcontext() if number == len(parts) else self._alone():
-                loss, embedded = self._loss(part, owners)
-                self.scaler.scale(weight * loss / len(parts)).backward()  # type: ignore[no-untyped-call]
-            total += loss.detach() / len(parts)
+                loss, embedded = self._loss(part, owners, mixing)
+                loss = weight * loss / len(parts)
+                self.scaler.scale(loss).backward()  # type: ignore[no-untyped-call]
+            total += loss.detach()
             embeddings.append(embedded.detach().clone())
         self._update()
         return total, torch.cat(embeddings)
@@ -236,14 +249,19 @@ class Trainer:
         """Gradients are not exchanged yet: more parts of the batch are to come."""
         return self.parallel.no_sync() if self.parallel is not None else nullcontext()
 
-    def _weight(self, labels: Tensor) -> Tensor | float:
-        """What makes the mean over processes the mean over samples, when unlabelled ones are spread unevenly."""
-        if self.processes.size == 1 or getattr(self.head.objective, "counts_unlabelled", True):
-            return 1.0
-        mine = (labels >= 0).sum().float()
-        return mine * self.processes.size / self.processes.sum(mine).clamp(min=1)
+    def _counted(self, labels: Tensor) -> Tensor | None:
+        """How many samples of the batch, of all processes, count in the mean; None where all of them do."""
+        if not self.unlabelled or getattr(self.head.objective, "counts_unlabelled", True):
+            return None
+        return self.processes.sum((labels >= 0).sum().float()).clamp(min=1)
 
-    def _loss(self, images: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
+    def _weight(self, labels: Tensor, counted: Tensor | None) -> Tensor | float:
+        """What makes the mean over parts and processes the mean over samples, when unlabelled ones lie unevenly."""
+        if counted is None:
+            return 1.0
+        return (labels >= 0).sum() * self.processes.size * self.recipe.train.accumulate / counted
+
+    def _loss(self, images: Tensor, labels: Tensor, mixing: torch.Generator) -> tuple[Tensor, Tensor]:
         settings = self.recipe.train
         if not settings.mixup:
             embeddings, before = self._embed(images)
@@ -251,8 +269,7 @@ class Trainer:
             for weight, extra in self.neck_losses:
                 loss = loss + weight * extra(before, labels)
             return loss, embeddings
-        generator = torch.Generator().manual_seed(_mix(settings.seed, self.step, self.processes.rank))
-        mixed, order, share = mixup(images, generator, settings.mixup)
+        mixed, order, share = mixup(images, mixing, settings.mixup)
         embeddings, _ = self._embed(mixed)
         loss = share * self.head(embeddings, labels) + (1 - share) * self.head(embeddings, labels[order])
         if share < 0.5:  # what is looked at stands at the label that it has most of
@@ -277,7 +294,10 @@ class Trainer:
             parameters = [p for group in self.optimizer.param_groups for p in group["params"]]
             nn.utils.clip_grad_norm_(parameters, self.recipe.optimizer.clip)
         self.scaler.step(self.optimizer)
+        before = self.scaler.get_scale()
         self.scaler.update()
+        if self.scaler.get_scale() < before:
+            return
         self.head.advance()
         if self.average is not None:
             self.average.update(self.backbone)
@@ -285,9 +305,12 @@ class Trainer:
     def _rate(self, step: int) -> float:
         return self.recipe.schedule.factor(step, self.total, self.batches.batches_per_epoch)
 
+    def _mean(self, loss: Tensor) -> float:
+        return float(self.processes.sum(loss)) / self.processes.size
+
     def _look(self, loss: Tensor, embeddings: Tensor, labels: Tensor) -> dict[str, float]:
         """The figures of this step; a cause to stop stops every process."""
-        mean, cause, figures = float(self.processes.sum(loss)) / self.processes.size, None, {}
+        mean, cause, figures = self._mean(loss), None, {}
         if self.processes.first:
             try:
                 figures = self.monitor.look(self.head, embeddings, labels, mean)
@@ -302,6 +325,8 @@ class Trainer:
         """Continue from the newest checkpoint, or write down the recipe of a new run."""
         name = digest(self.recipe)
         found = self.checkpoints.load_newest()
+        if not self.processes.agree(-1 if found is None else found[0]):
+            raise ValueError(f"{self.folder}: the processes do not see the same checkpoints; they need one file system")
         if found is None:
             if self.processes.first:
                 text = f"# recipe {name}\n{to_toml(as_table(self.recipe))}"

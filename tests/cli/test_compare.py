@@ -1,0 +1,82 @@
+"""`hypersphere compare` and `hypersphere bench train`, small."""
+
+from pathlib import Path
+
+import pytest
+
+from hypersphere.cli import main
+from hypersphere.training import compare_cells
+from tests.training.small import RECIPE
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    file = tmp_path / "recipe.toml"
+    file.write_text(RECIPE)
+    return file
+
+
+def test_settings_of_the_head_reach_every_cell(path: Path) -> None:
+    cells = compare_cells(path, ["head.scale=40"], ["arcface", "cosface"], ["data.size=[16,16],[24,24]"], 2)
+    found = dict(cells)
+    assert list(found) == [f"{head}, data.size=[{n}, {n}]" for head in ("arcface", "cosface") for n in (16, 24)]
+    for recipes in found.values():
+        assert [recipe.train.seed for recipe in recipes] == [0, 1]
+        assert all(recipe.head["scale"] == 40 for recipe in recipes)
+    assert found["cosface, data.size=[24, 24]"][0].data.size == (24, 24)
+
+
+def test_words_make_an_axis_too(path: Path) -> None:
+    cells = list(compare_cells(path, [], [], ["schedule.kind=cosine,linear"], 1))
+    assert [title for title, _ in cells] == ["schedule.kind=cosine", "schedule.kind=linear"]
+
+
+def test_a_cell_that_stops_does_not_stop_the_table(
+    path: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = ["--out", str(tmp_path / "cells"), "--device", "cpu", "train.steps=4", "train.log_every=2"]
+    assert main(["compare", str(path), "--grid", "optimizer.rate=1e20,0.05", "--seeds", "2", *out]) == 0
+    _, *rows = capsys.readouterr().out.splitlines()
+    assert len(rows) == 3
+    assert all("stopped" in row and "the loss is" in row for row in rows[:2])
+    name, accuracy, spread, runs = rows[2].split()
+    assert (name, runs) == ("optimizer.rate=0.05", "2")
+    assert 0.4 < float(accuracy.rstrip("%")) / 100 < 1
+    assert spread.endswith("%")
+
+
+def test_the_best_checkpoint_is_kept(path: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "run"
+    settings = ["train.steps=8", "train.keep=1", "head.name=arcface"]
+    assert main(["train", str(path), *settings, "--best", "--out", str(folder), "--device", "cpu"]) == 0
+    assert '"score"' in (folder / "log.jsonl").read_text()
+
+
+def test_bench_train_prints_a_row_and_appends_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    csv = tmp_path / "train.csv"
+    small = [
+        "--size",
+        "32",
+        "--batch",
+        "8",
+        "--classes",
+        "5",
+        "--steps",
+        "2",
+        "--warmup",
+        "1",
+        "--precision",
+        "float32",
+    ]
+    command = ["bench", "train", "--backbones", "cnn4", "--workers", "0", "--no-compile", "--device", "cpu", *small]
+    for _ in range(2):
+        assert main([*command, "--csv", str(csv)]) == 0
+    assert capsys.readouterr().out.count("cnn4") == 2
+    header, *rows = csv.read_text().splitlines()
+    assert len(rows) == 2
+    assert header.startswith("date_utc,backbone,batch")
+
+
+def test_bench_train_refuses_nothing_to_measure(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["bench", "train", "--steps", "0"]) == 2
+    assert "--steps=0 must be an integer of at least 1" in capsys.readouterr().err
