@@ -271,11 +271,13 @@ def test_bnneck_is_a_batch_norm_without_bias() -> None:
     assert float(out.mean(0).abs().max()) < 1e-4
 
 
-@pytest.mark.parametrize(("dim", "last_relu"), [(2048, False), (16, True)])
-def test_features_before_the_neck(dim: int, last_relu: bool) -> None:
+@pytest.mark.parametrize(
+    ("name", "dim", "last_relu"), [("resnet50", 2048, False), ("resnet50", 16, True), ("cnn4", 16, False)]
+)
+def test_features_before_the_neck(name: str, dim: int, last_relu: bool) -> None:
     """The neck of the features is the embedding, and one pass gives both."""
     torch.manual_seed(0)
-    net = create_backbone("resnet50", dim=dim, input_size=(64, 32), bnneck=True, last_relu=last_relu).train()
+    net = create_backbone(name, dim=dim, input_size=(64, 32), bnneck=True, last_relu=last_relu).train()
     images = torch.randn(4, 3, 64, 32)
     embeddings, features = net(images, before_neck=True)
     assert embeddings.shape == features.shape == (4, dim)
@@ -287,7 +289,7 @@ def test_features_before_the_neck(dim: int, last_relu: bool) -> None:
         assert features.detach().min() >= 0
     features.sum().backward()
     assert net.bnneck.weight.grad is None
-    assert net.conv1.weight.grad is not None
+    assert next(net.parameters()).grad is not None
     with torch.no_grad():
         embeddings, features = net.eval()(images, before_neck=True)
         assert net(images).equal(embeddings)

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import ClassVar, Literal, Unpack, overload
+from typing import ClassVar, Unpack
 
 from torch import Tensor, nn
 
 from hypersphere.backbones.base import BACKBONES, Backbone, Sizes
+from hypersphere.backbones.neck import Necked
 
 
 class BasicBlock(nn.Module):
@@ -152,7 +153,7 @@ class ResNet34CIFAR(ResNet18CIFAR):
 
 
 @BACKBONES.register("resnet50")
-class ResNet50(ResNet):
+class ResNet50(Necked, ResNet):
     """ResNet-50 for re-identification, and for ImageNet-LT.
 
     Its pooled features are 2048 wide: `dim=2048` is the net of the papers, any other `dim` adds a linear layer. The
@@ -180,24 +181,7 @@ class ResNet50(ResNet):
         super().__init__(
             Bottleneck, (3, 4, 6, 3), small_images=False, last_stride=last_stride, projection=projection, **sizes
         )
-        self.bnneck: nn.Module = nn.Identity()
-        if bnneck:
-            self.bnneck = nn.BatchNorm1d(self.dim)
-            self.bnneck.bias.requires_grad_(False)
+        self.add_neck(bnneck)
 
-    def embed(self, x: Tensor) -> Tensor:
-        return self.finish(x, self.projection, self.bnneck)
-
-    @overload
-    def forward(self, images: Tensor, *, before_neck: Literal[False] = False) -> Tensor: ...
-    @overload
-    def forward(self, images: Tensor, *, before_neck: Literal[True]) -> tuple[Tensor, Tensor]: ...
-    def forward(self, images: Tensor, *, before_neck: bool = False) -> Tensor | tuple[Tensor, Tensor]:
-        """The embeddings; with `before_neck`, these and the features (N, dim) that the neck takes."""
-        if not before_neck:
-            return super().forward(images)
-        if isinstance(self.bnneck, nn.Identity):
-            raise ValueError("before_neck=True needs a neck: make this resnet50 with bnneck=True")
-        features = self.finish(self.last_map(images), self.projection)
-        embeddings = self.finish(features, self.bnneck)
-        return embeddings.relu() if self.last_relu else embeddings, features
+    def features(self, x: Tensor) -> Tensor:
+        return self.finish(x, self.projection)
