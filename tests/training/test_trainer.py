@@ -158,6 +158,15 @@ def test_polar_collapse_is_detected(path: Path, tmp_path: Path) -> None:
         trainer.run()
 
 
+@pytest.mark.slow
+def test_ampface_without_the_relu_collapses_and_is_stopped(tmp_path: Path) -> None:
+    settings = ["head.wrong_class_relu=false", "head.margin=0.35", "train.epochs=2"]
+    with pytest.raises(TrainingStopped, match="polar collapse"):
+        Trainer(load_recipe(Path("recipes/pocket/ampface.toml"), settings), tmp_path / "run").run()
+    whole = load_recipe(Path("recipes/pocket/ampface.toml"), ["train.epochs=2"])
+    assert Trainer(whole, tmp_path / "whole").run().steps
+
+
 def test_divergence_to_chance_is_detected(path: Path, tmp_path: Path) -> None:
     trainer = Trainer(load_recipe(path), tmp_path / "run")
     figures = {"accuracy": 0.9}

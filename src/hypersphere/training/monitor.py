@@ -15,7 +15,8 @@ from hypersphere.losses.angular import AnnealedLoss
 from hypersphere.losses.margins import AngularMargin, Psi
 
 _SAMPLED_PROTOTYPES = 2048
-_COLLAPSED_COSINE = 0.95
+_COLLAPSED_COSINE = 0.3
+_COLLAPSED_ANGLE = 105.0
 _MOMENTUM = 0.9
 
 
@@ -72,7 +73,7 @@ class Monitor:
 
     def _stop_on_collapse(self, prototypes: Tensor, figures: Mapping[str, float]) -> None:
         together = float((normalize(prototypes).mean(0) ** 2).sum())
-        if together > _COLLAPSED_COSINE and figures["angle"] > 90:
+        if together > _COLLAPSED_COSINE and figures["angle"] > _COLLAPSED_ANGLE:
             raise TrainingStopped(
                 f"polar collapse: the prototypes point one way (mean cosine {together:.3f}) and the samples the other"
                 f" (mean angle {figures['angle']:.1f} degrees); turn wrong_class_relu on, or use m0 = m1 = 1"

@@ -71,7 +71,7 @@ def make_head(recipe: Recipe, source: ImageSource, start: Path | None) -> Head:
 def make_neck_losses(recipe: Recipe) -> list[tuple[float, PairLoss]]:
     """The weighted losses on the features before the network's neck."""
     if recipe.before_neck and not recipe.backbone.get("bnneck", False):
-        raise ValueError("before_neck needs a network with a neck: backbone={name='resnet50', bnneck=true}")
+        raise ValueError("before_neck needs a network with a neck: backbone.bnneck=true (resnet50, cnn4)")
     made = []
     for name, options in recipe.before_neck.items():
         rest = {key: value for key, value in options.items() if key != "weight"}
