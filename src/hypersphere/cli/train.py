@@ -64,7 +64,7 @@ def train_one(recipe: Recipe, folder: Path, device: str | None) -> str:
     if pairs is None:
         return ""
     result = pairs.verify(trained.backbone, device)
-    return f"{result.accuracy:.2%} [{result.low:.2%}, {result.high:.2%}], {result.pairs:,} pairs"
+    return f"{result.accuracy:.2%}"
 
 
 def run_compare(options: argparse.Namespace) -> None:
@@ -83,7 +83,7 @@ def run_compare(options: argparse.Namespace) -> None:
             pairs = unseen_pairs(recipe)
             if pairs is None:
                 raise ValueError("compare needs data with unseen identities: data.source='pocket'")
-            scores.append(pairs.verify(trained.backbone, device).accuracy)
+            scores.append(pairs.verify(trained.backbone, device).accuracy.value)
         spread = f"{statistics.stdev(scores):.2%}" if len(scores) > 1 else "-"
         print(f"{title:<40}{statistics.mean(scores):>10.2%}{spread:>8}{len(scores):>6}", flush=True)
 
