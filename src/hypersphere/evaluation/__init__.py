@@ -12,8 +12,11 @@ from hypersphere.evaluation.figures import (
     wilson_interval,
 )
 from hypersphere.evaluation.histogram import ScoreHistogram, score_histogram
+from hypersphere.evaluation.identification import cmc, mate_ranks, mated, open_set_rate, open_set_roc, ranks_among
+from hypersphere.evaluation.reid import Retrieval, average_precision, retrieve
 from hypersphere.evaluation.roc import RULES, OperatingPoint, Roc, roc_curve, roc_from
 from hypersphere.evaluation.scores import Scores, SortedScores
+from hypersphere.evaluation.search import Matches, search_gallery
 from hypersphere.evaluation.verification import (
     Metrics,
     Verification,
@@ -26,9 +29,11 @@ from hypersphere.evaluation.verification import (
 __all__ = [
     "RULES",
     "Figure",
+    "Matches",
     "Metrics",
     "NotMeasurable",
     "OperatingPoint",
+    "Retrieval",
     "Roc",
     "ScoreCounts",
     "ScoreHistogram",
@@ -36,17 +41,26 @@ __all__ = [
     "SortedScores",
     "Verification",
     "accuracy_at",
+    "average_precision",
     "bootstrap_mean",
     "bootstrap_roc",
     "clopper_pearson_interval",
+    "cmc",
     "curve_metrics",
     "embed",
     "guaranteed_proportion",
+    "mate_ranks",
+    "mated",
+    "open_set_rate",
+    "open_set_roc",
     "pair_metrics",
     "proportion",
+    "ranks_among",
+    "retrieve",
     "roc_curve",
     "roc_from",
     "score_histogram",
+    "search_gallery",
     "verify_pairs",
     "wilson_interval",
 ]
