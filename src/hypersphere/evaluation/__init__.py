@@ -13,6 +13,8 @@ from hypersphere.evaluation.figures import (
 )
 from hypersphere.evaluation.histogram import ScoreHistogram, score_histogram
 from hypersphere.evaluation.identification import cmc, mate_ranks, mated, open_set_rate, open_set_roc, ranks_among
+from hypersphere.evaluation.paired import Difference, compare_tar, mcnemar
+from hypersphere.evaluation.quality import Margins, accuracy_by_shots, angular_fisher_score, margins
 from hypersphere.evaluation.reid import Retrieval, average_precision, retrieve
 from hypersphere.evaluation.roc import RULES, OperatingPoint, Roc, roc_curve, roc_from
 from hypersphere.evaluation.scores import Scores, SortedScores
@@ -28,7 +30,9 @@ from hypersphere.evaluation.verification import (
 
 __all__ = [
     "RULES",
+    "Difference",
     "Figure",
+    "Margins",
     "Matches",
     "Metrics",
     "NotMeasurable",
@@ -41,16 +45,21 @@ __all__ = [
     "SortedScores",
     "Verification",
     "accuracy_at",
+    "accuracy_by_shots",
+    "angular_fisher_score",
     "average_precision",
     "bootstrap_mean",
     "bootstrap_roc",
     "clopper_pearson_interval",
     "cmc",
+    "compare_tar",
     "curve_metrics",
     "embed",
     "guaranteed_proportion",
+    "margins",
     "mate_ranks",
     "mated",
+    "mcnemar",
     "open_set_rate",
     "open_set_roc",
     "pair_metrics",
