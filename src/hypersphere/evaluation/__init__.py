@@ -3,6 +3,7 @@
 from hypersphere.evaluation.bootstrap import bootstrap_mean, bootstrap_roc
 from hypersphere.evaluation.counting import ScoreCounts
 from hypersphere.evaluation.embed import embed
+from hypersphere.evaluation.embeddings import Embeddings, concatenated, load_embeddings
 from hypersphere.evaluation.figures import (
     Figure,
     NotMeasurable,
@@ -16,6 +17,7 @@ from hypersphere.evaluation.identification import cmc, mate_ranks, mated, open_s
 from hypersphere.evaluation.paired import Difference, compare_tar, mcnemar
 from hypersphere.evaluation.quality import Margins, accuracy_by_shots, angular_fisher_score, margins
 from hypersphere.evaluation.reid import Retrieval, average_precision, retrieve
+from hypersphere.evaluation.results import Result, ScoredPair, write_result
 from hypersphere.evaluation.roc import RULES, OperatingPoint, Roc, roc_curve, roc_from
 from hypersphere.evaluation.scores import Scores, SortedScores
 from hypersphere.evaluation.search import Matches, search_gallery
@@ -31,16 +33,19 @@ from hypersphere.evaluation.verification import (
 __all__ = [
     "RULES",
     "Difference",
+    "Embeddings",
     "Figure",
     "Margins",
     "Matches",
     "Metrics",
     "NotMeasurable",
     "OperatingPoint",
+    "Result",
     "Retrieval",
     "Roc",
     "ScoreCounts",
     "ScoreHistogram",
+    "ScoredPair",
     "Scores",
     "SortedScores",
     "Verification",
@@ -53,9 +58,11 @@ __all__ = [
     "clopper_pearson_interval",
     "cmc",
     "compare_tar",
+    "concatenated",
     "curve_metrics",
     "embed",
     "guaranteed_proportion",
+    "load_embeddings",
     "margins",
     "mate_ranks",
     "mated",
@@ -72,4 +79,5 @@ __all__ = [
     "search_gallery",
     "verify_pairs",
     "wilson_interval",
+    "write_result",
 ]
