@@ -1,6 +1,25 @@
-"""Figures in one style. matplotlib is an extra (`pip install hypersphere[plots]`), imported when a figure is drawn."""
+"""Figures in one style, and reports that hold them.
 
-from hypersphere.plots.sphere import draw_spheres
+matplotlib is an extra (`pip install hypersphere[plots]`), imported when a figure is drawn.
+"""
+
+from hypersphere.plots.curves import draw_training
+from hypersphere.plots.page import ImagePair, Page, percent, points
+from hypersphere.plots.sphere import draw_spheres, project_to_sphere
 from hypersphere.plots.style import COLORS, new_figure, save_figure
+from hypersphere.plots.verification import draw_roc, draw_similarities
 
-__all__ = ["COLORS", "draw_spheres", "new_figure", "save_figure"]
+__all__ = [
+    "COLORS",
+    "ImagePair",
+    "Page",
+    "draw_roc",
+    "draw_similarities",
+    "draw_spheres",
+    "draw_training",
+    "new_figure",
+    "percent",
+    "points",
+    "project_to_sphere",
+    "save_figure",
+]

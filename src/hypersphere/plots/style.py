@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -39,14 +41,21 @@ def new_figure(width: float, height: float) -> Figure:
     return Figure(figsize=(width, height))
 
 
-def save_figure(figure: Figure, path: str | os.PathLike[str]) -> Path:
-    """Write the figure by its file name's ending, making the folder if need be; a partial file is never left."""
+@contextmanager
+def whole_file(path: str | os.PathLike[str]) -> Iterator[Path]:
+    """A temporary file beside `path` to write to; it takes the place of `path` at the end, and goes if that fails."""
     target = Path(path)
     target.parent.mkdir(parents=True, exist_ok=True)
     partial = target.with_name(f".{target.stem}.partial{target.suffix}")
     try:
-        figure.savefig(partial)
+        yield partial
         partial.replace(target)
     finally:
         partial.unlink(missing_ok=True)
-    return target
+
+
+def save_figure(figure: Figure, path: str | os.PathLike[str]) -> Path:
+    """Write the figure by its file name's ending, making the folder if need be; a partial file is never left."""
+    with whole_file(path) as partial:
+        figure.savefig(partial)
+    return Path(path)

@@ -1,0 +1,105 @@
+"""The report page: escaped, valid, complete in itself, written whole."""
+
+import base64
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from hypersphere.data import decode
+from hypersphere.plots import ImagePair, Page, new_figure, percent, points
+from tests.plots.reader import Reader
+
+EVIL = '<script>alert("1")</script> & "quotes" \'single\''
+
+
+def full_page() -> Page:
+    page = Page(EVIL, EVIL)
+    page.heading(EVIL)
+    page.text(EVIL, "second paragraph")
+    page.code(EVIL)
+    page.options({EVIL: EVIL, "seed": 3})
+    page.table(["name", EVIL], [[EVIL, 1.5]], EVIL)
+    page.metrics(
+        {
+            EVIL: {"value": 0.5, "low": 0.4, "high": 0.6, "n": 1000},
+            "tar@far=1e-6": {"value": None, "low": None, "high": None, "n": 3000},
+            "eer": {"value": 0.123},
+        },
+        EVIL,
+    )
+    figures = {EVIL: new_figure(2, 2), "other": new_figure(2, 2)}
+    page.figure(figures, EVIL, columns=2)
+    page.figure(figures, EVIL, columns=4, vector=False)
+    image = np.full((4, 5, 3), 7, np.uint8)
+    page.image(image, EVIL, EVIL)
+    page.pairs([ImagePair(image, image[..., :1], EVIL)], EVIL)
+    page.pairs([], "none")
+    return page
+
+
+def test_the_page_is_valid_and_all_text_is_text() -> None:
+    html = full_page().html()
+    reader = Reader(html)
+    assert html.startswith("<!doctype html>")
+    assert "script" not in reader.tags
+    assert reader.words.count(EVIL) == 18
+    assert [value for tag, name, value in reader.attributes if name == "alt" and value].count(EVIL) == 3
+
+
+def test_nothing_is_fetched() -> None:
+    reader = Reader(full_page().html())
+    assert not {"link", "script", "iframe", "object", "a"} & set(reader.tags)
+    for _, name, value in reader.attributes:
+        assert not name.startswith("on")
+        if name in ("src", "href", "srcset", "data"):
+            assert re.match(r"data:image/(png|svg\+xml);base64,", value)
+    style = re.search(r"<style>(.*?)</style>", full_page().html(), flags=re.DOTALL)
+    assert style is not None
+    assert "url(" not in style[1]
+    assert "@import" not in style[1]
+    assert ("meta", "content", "default-src 'none'; img-src data:; style-src 'unsafe-inline'") in reader.attributes
+
+
+def test_images_are_inside_pixel_by_pixel() -> None:
+    page = Page("x")
+    image = np.arange(60, dtype=np.uint8).reshape(4, 5, 3)
+    page.image(image, "alt", "caption")
+    source = next(value for tag, name, value in Reader(page.html()).attributes if (tag, name) == ("img", "src"))
+    np.testing.assert_array_equal(decode(base64.b64decode(source.partition(",")[2])), image)
+
+
+def test_metrics_say_what_cannot_be_measured() -> None:
+    words = Reader(full_page().html()).words
+    assert "50.00 %40.00 % to 60.00 %1,000" in words
+    assert "not measurable with n=3,000" in words
+    assert "12.30 %" in words
+
+
+def test_words_for_numbers() -> None:
+    assert percent(0.98765) == "98.77 %"
+    assert percent(0.98765, 0) == "99 %"
+    assert percent(None) == "–"
+    assert points(0.0123, -0.001, 0.02) == "+1.23 [-0.10, +2.00]"
+
+
+def test_the_same_page_is_the_same_bytes() -> None:
+    assert full_page().html() == full_page().html()
+
+
+def test_a_row_of_another_length_is_refused() -> None:
+    with pytest.raises(ValueError, match=r"row \['a'\] has 1 cells; the header has 2"):
+        Page("x").table(["a", "b"], [["a"]])
+
+
+def test_saving_is_all_or_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    target = tmp_path / "deep" / "report.html"
+    page = Page("first")
+    assert page.save(target) == target
+    assert "first" in target.read_text(encoding="utf-8")
+    monkeypatch.setattr(page, "html", lambda: "\ud800")
+    with pytest.raises(UnicodeEncodeError):
+        page.save(target)
+    assert "first" in target.read_text(encoding="utf-8")
+    assert [path.name for path in target.parent.iterdir()] == ["report.html"]
