@@ -2,7 +2,7 @@
 
 from hypersphere.evaluation.bootstrap import bootstrap_mean, bootstrap_roc
 from hypersphere.evaluation.counting import ScoreCounts
-from hypersphere.evaluation.embed import embed
+from hypersphere.evaluation.embed import embed, embed_images
 from hypersphere.evaluation.embeddings import Embeddings, concatenated, load_embeddings
 from hypersphere.evaluation.figures import (
     Figure,
@@ -61,6 +61,7 @@ __all__ = [
     "concatenated",
     "curve_metrics",
     "embed",
+    "embed_images",
     "guaranteed_proportion",
     "load_embeddings",
     "margins",

@@ -11,32 +11,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from hypersphere.data.files import is_image_name
+from hypersphere.data.named import NameIndex
 from hypersphere.data.source import first_few
 from hypersphere.evaluation.arrays import Array, Ints, finite_rows
-
-
-class NameIndex:
-    """Finds names: exactly, or else without the suffix of an image (`Ada_0001.jpg` for a list that has `Ada_0001.png`).
-
-    Args:
-        names: different from each other.
-    """
-
-    def __init__(self, names: Sequence[str]) -> None:
-        self._exact = {name: place for place, name in enumerate(names)}
-        self._stems: dict[str, int] = {}
-        for place, name in enumerate(names):
-            self._stems[_stem(name)] = -1 if _stem(name) in self._stems else place
-
-    def find(self, names: Iterable[str]) -> Ints:
-        """The place of each name, -1 where it is not known, or known with two suffixes and not with this one."""
-        places = [self._exact[name] if name in self._exact else self._stems.get(_stem(name), -1) for name in names]
-        return np.array(places, dtype=np.int64)
-
-
-def _stem(name: str) -> str:
-    return name.rpartition(".")[0] if is_image_name(name) else name
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
