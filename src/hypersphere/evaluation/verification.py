@@ -10,6 +10,7 @@ import numpy.typing as npt
 
 from hypersphere.evaluation.arrays import Bools, Floats, Ints, labels_for, scored_pairs
 from hypersphere.evaluation.bootstrap import PairWeights, Subjects, bootstrap_roc, percentile_figure
+from hypersphere.evaluation.comparison import own_scores
 from hypersphere.evaluation.figures import (
     Figure,
     NotMeasurable,
@@ -115,22 +116,25 @@ def verify_pairs(
     """Accuracy of "the same person" by thresholding, each fold in turn tested at the best threshold of the others.
 
     Args:
-        scores: (n,) similarities, higher for the same person.
+        scores: (n,) similarities, higher for the same person; or (folds, n), where row k was made with what the other
+            folds than the k-th teach (a mean, a PCA): its threshold is chosen on that row too.
         same: (n,) truth.
         folds: how many consecutive parts of the list, as LFW's; or (n,) the fold of each pair.
         subjects: (n,) numbers of the people on the first images, and on the second, for an interval by bootstrap over
             subjects (1,000 draws, seed 0); without, Wilson's, which takes pairs as independent.
     """
-    similarity, truth = scored_pairs(scores, same)
+    table = np.atleast_1d(np.asarray(scores))
+    member = fold_of_pairs(folds, table.shape[-1])
+    similarity, truth = scored_pairs(own_scores(table, member), same)
     similarity = similarity.astype(np.float64)
-    member = fold_of_pairs(folds, len(truth))
+    rows = np.broadcast_to(table.astype(np.float64), (len(np.unique(member)), len(truth)))
     right = np.zeros(len(truth), dtype=bool)
     thresholds, accuracies = [], []
-    for fold in np.unique(member):
+    for row, fold in zip(rows, np.unique(member), strict=True):
         inside = member == fold
         if truth[~inside].all() or not truth[~inside].any():
             raise ValueError(f"same: outside fold {fold} all pairs are of one kind, so no threshold can be chosen")
-        threshold = roc_curve(similarity[~inside], truth[~inside]).best_threshold()
+        threshold = roc_curve(row[~inside], truth[~inside]).best_threshold()
         right[inside] = (similarity[inside] >= threshold) == truth[inside]
         thresholds.append(threshold)
         accuracies.append(float(right[inside].mean()))
