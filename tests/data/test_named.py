@@ -54,3 +54,13 @@ def test_names_cannot_leave_the_folder(tmp_path: Path) -> None:
         NamedImages(tmp_path / "faces", ["../secret.jpg"])
     with pytest.raises(ValueError, match="nowhere is missing"):
         NamedImages(tmp_path / "nowhere", ["a.jpg"])
+
+
+def test_a_name_in_two_archives_is_refused(tmp_path: Path) -> None:
+    folder, shards = make_folder(tmp_path / "faces"), tmp_path / "shards"
+    shards.mkdir()
+    archive(folder / "Ada", shards / "1.tar", "Ada")
+    archive(folder, shards / "2.tar", ".")
+    assert NamedImages(shards, ["Cy/1.jpg"]).missing == []
+    with pytest.raises(ValueError, match=r"'Ada/0\.jpg' is in .*1\.tar and .*2\.tar; name the archive"):
+        NamedImages(shards, ["Cy/1.jpg", "Ada/0.jpg"])

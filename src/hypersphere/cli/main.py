@@ -6,7 +6,7 @@ import argparse
 import sys
 from collections.abc import Sequence
 
-from hypersphere.cli import data, demo, train
+from hypersphere.cli import data, demo, evaluate, train
 from hypersphere.version import __version__
 
 
@@ -17,7 +17,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     )
     parser.add_argument("--version", action="version", version=f"hypersphere {__version__}")
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
-    for group in (demo, train, data):
+    for group in (demo, train, data, evaluate):
         group.add_command(commands)
     options = parser.parse_args(arguments)
     try:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from pathlib import Path
@@ -109,6 +110,10 @@ def _in_archives(paths: Sequence[Path], names: Sequence[str]) -> list[Reader | N
     entries = [(path, entry) for path in paths for entry in read_entries(path)]
     files = {path: ByteFile(path) for path in paths}
     members = [entry.name for _, entry in entries]
+    double = {name for name, times in Counter(members).items() if times > 1} & set(names)
+    if double:
+        owners = " and ".join(str(path) for path, entry in entries if entry.name == min(double))
+        raise ValueError(f"{min(double)!r} is in {owners}; name the archive that is meant")
     found = NameIndex(members).find(names)
     if len({name.partition("/")[0] for name in members}) == 1 and all("/" in name for name in members):
         inside = NameIndex([name.partition("/")[2] for name in members]).find(names)

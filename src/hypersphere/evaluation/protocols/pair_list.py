@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -60,6 +60,26 @@ class PairList:
         people = None if self.subjects is None else (of(self.subjects[0]), of(self.subjects[1]))
         sides = of(self.left), of(self.right)
         return PairList(self.title, *sides, self.same[chosen], self.folds[chosen], of(self.where), people)
+
+    def check_images(self, missing: Collection[str], known: Sequence[str]) -> None:
+        """ValueError with file and line where an image is missing; says so if the whole person is.
+
+        Args:
+            missing: names of images that are not there.
+            known: names of images that are.
+        """
+        lost, pairs = set(missing), zip(self.left, self.right, self.where, strict=True)
+        places = [(name, where) for one, two, where in pairs for name in (one, two) if name in lost]
+        if not places:
+            return
+        name, where = places[0]
+        folder = name.partition("/")[0]
+        stranger = "/" in name and not any(other.startswith(f"{folder}/") for other in known)
+        what = f"nobody called {folder!r} is known ({name!r})" if stranger else f"there is no {name!r}"
+        raise ValueError(
+            f"{where}: {what}; {len({name for name, _ in places}):,} images of {len({w for _, w in places}):,} pairs "
+            "are missing (allow_missing, --allow-missing, leaves these pairs out and counts them)"
+        )
 
     def evaluate(
         self,

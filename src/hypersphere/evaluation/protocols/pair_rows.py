@@ -47,8 +47,8 @@ class PairRows:
         lost = {name for name, there in zip(every, known.tolist(), strict=True) if not there}
         sides = zip(pairs.left, pairs.right, strict=True)
         kept = np.array([one not in lost and two not in lost for one, two in sides], dtype=bool)
-        if lost and not allow_missing:
-            raise ValueError(_missing_message(pairs, lost, int((~kept).sum()), embeddings))
+        if not allow_missing:
+            pairs.check_images(lost, embeddings[0].names)
         chosen = pairs.some(kept)
         _check_left_over(pairs, chosen, len(lost))
         names = chosen.names
@@ -65,18 +65,6 @@ def _check_left_over(pairs: PairList, chosen: PairList, lost: int) -> None:
             f"{pairs.title}: {lost:,} images are missing, which leaves {len(chosen):,} of {len(pairs):,} pairs in "
             f"{counts[1]} of {counts[0]} folds; too few to evaluate"
         )
-
-
-def _missing_message(pairs: PairList, lost: set[str], left_out: int, embeddings: Sequence[Embeddings]) -> str:
-    sides = zip(pairs.left, pairs.right, pairs.where, strict=True)
-    name, where = next((n, place) for one, two, place in sides for n in (one, two) if n in lost)
-    folder = name.partition("/")[0]
-    stranger = "/" in name and not any(known.startswith(f"{folder}/") for known in embeddings[0].names)
-    what = f"nobody called {folder!r} is known ({name!r})" if stranger else f"there is no {name!r}"
-    return (
-        f"{where}: {what}; {len(lost):,} images of {left_out:,} pairs are missing "
-        "(allow_missing, --allow-missing, leaves these pairs out and counts them)"
-    )
 
 
 def pooled(sets: Sequence[PairRows]) -> PairRows:
