@@ -12,7 +12,7 @@ from hypersphere.models.contract import contract_beside
 def test_presets() -> None:
     insightface, sface = read_contract("insightface"), read_contract("opencv-sface")
     assert (insightface.colour, insightface.mean, insightface.std) == ("rgb", (127.5,), (127.5,))
-    assert (sface.colour, sface.mean, sface.std) == ("bgr", (0.0,), (1.0,))
+    assert (sface.colour, sface.mean, sface.std) == ("rgb", (0.0,), (1.0,))
     assert all(preset.input_size == (112, 112) and preset.flip == "none" for preset in PRESETS.values())
 
 

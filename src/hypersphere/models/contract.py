@@ -77,18 +77,22 @@ class Contract:
 PRESETS = {
     "insightface": Contract(input_size=(112, 112), alignment="insightface-112"),
     "opencv-sface": Contract(
-        input_size=(112, 112), colour="bgr", mean=(0.0,), std=(1.0,), alignment="insightface-112", backbone="sface"
+        input_size=(112, 112), mean=(0.0,), std=(1.0,), alignment="insightface-112", backbone="sface"
     ),
 }
-"""Contracts of models that others distribute as ONNX files."""
+"""Contracts of models that others distribute as ONNX files.
+
+SFace reads RGB: OpenCV is handed BGR images, and swaps the channels before it runs the network (`swapRB=true` in
+FaceRecognizerSF::feature). Scaling is inside the network.
+"""
 
 
 def read_contract(source: str | Path) -> Contract:
     """A preset by its name, or the contract in a `.json` or `.toml` file.
 
     Example:
-        >>> read_contract("opencv-sface").colour
-        'bgr'
+        >>> read_contract("opencv-sface").mean
+        (0.0,)
     """
     path = Path(source)
     if path.suffix not in (".json", ".toml"):
