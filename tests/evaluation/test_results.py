@@ -76,7 +76,7 @@ def test_a_second_result_replaces_the_first_and_leaves_no_items_behind(tmp_path:
 
 def test_an_array_of_objects_is_not_written(tmp_path: Path) -> None:
     bad = Result("pairs", {}, {}, items={"names": np.array([{}], dtype=object)})
-    with pytest.raises(ValueError, match="allow_pickle"):
+    with pytest.raises(ValueError, match="items 'names' hold objects"):
         write_result(bad, tmp_path / "new")
     assert not (tmp_path / "new").exists()
 

@@ -120,9 +120,13 @@ def evaluate_pair_lists(options: argparse.Namespace) -> None:
         if source is not None and not options.allow_missing:
             pairs.check_images(source.missing, source.files)
     made = _make(options, lists, sources)
-    with Progress("measuring", "sets"):
+    with Progress("measuring", "sets") as progress:
         result = evaluate_pairs(
-            list(zip(lists, made, strict=True)), how, allow_missing=options.allow_missing, fars=options.far
+            list(zip(lists, made, strict=True)),
+            how,
+            allow_missing=options.allow_missing,
+            fars=options.far,
+            progress=progress,
         )
     titles = [pairs.title for pairs in lists]
     finish(result, options.out, dict(zip(titles, sources, strict=True)), ", ".join(titles))

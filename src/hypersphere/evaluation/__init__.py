@@ -1,6 +1,8 @@
 """How good embeddings are, with honest uncertainty."""
 
 from hypersphere.evaluation.bootstrap import bootstrap_mean, bootstrap_roc
+from hypersphere.evaluation.compare import compare_results, read_result, write_comparison
+from hypersphere.evaluation.comparison import Comparison
 from hypersphere.evaluation.counting import ScoreCounts
 from hypersphere.evaluation.embed import embed, embed_images
 from hypersphere.evaluation.embeddings import Embeddings, concatenated, load_embeddings
@@ -17,6 +19,7 @@ from hypersphere.evaluation.identification import cmc, mate_ranks, mated, open_s
 from hypersphere.evaluation.paired import Difference, compare_tar, mcnemar
 from hypersphere.evaluation.quality import Margins, accuracy_by_shots, angular_fisher_score, margins
 from hypersphere.evaluation.reid import Retrieval, average_precision, retrieve
+from hypersphere.evaluation.report import write_report
 from hypersphere.evaluation.results import Result, ScoredPair, write_result
 from hypersphere.evaluation.roc import RULES, OperatingPoint, Roc, roc_curve, roc_from
 from hypersphere.evaluation.scores import Scores, SortedScores
@@ -32,6 +35,7 @@ from hypersphere.evaluation.verification import (
 
 __all__ = [
     "RULES",
+    "Comparison",
     "Difference",
     "Embeddings",
     "Figure",
@@ -57,6 +61,7 @@ __all__ = [
     "bootstrap_roc",
     "clopper_pearson_interval",
     "cmc",
+    "compare_results",
     "compare_tar",
     "concatenated",
     "curve_metrics",
@@ -73,6 +78,7 @@ __all__ = [
     "pair_metrics",
     "proportion",
     "ranks_among",
+    "read_result",
     "retrieve",
     "roc_curve",
     "roc_from",
@@ -80,5 +86,7 @@ __all__ = [
     "search_gallery",
     "verify_pairs",
     "wilson_interval",
+    "write_comparison",
+    "write_report",
     "write_result",
 ]

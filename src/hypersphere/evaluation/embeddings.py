@@ -117,7 +117,8 @@ def concatenated(parts: Sequence[Embeddings]) -> Embeddings:
     Args:
         parts: each with the same names, in any order; those that not all have are left out.
     """
-    names = [name for name in parts[0].names if all(part.find([name])[0] >= 0 for part in parts[1:])]
+    known = np.all([part.find(parts[0].names) >= 0 for part in parts], axis=0)
+    names = [name for name, everywhere in zip(parts[0].names, known.tolist(), strict=True) if everywhere]
     if not names:
         raise ValueError("the embeddings to put side by side have no image in common")
     values: npt.NDArray[Any] = np.concatenate([part.of(names) for part in parts], axis=1)

@@ -57,7 +57,7 @@ class Result:
         histograms: by name, of genuine and impostor scores.
         thresholds: by the name of a histogram, where to draw a line.
         worst: by what they are (`false matches`, `false non-matches`), the worst pairs first.
-        items: for paired comparisons, by name: `right` (n,) decisions, `scores`, `same`, `left` and `right` subjects.
+        items: for paired comparisons, (n,) each: `right` decisions, `scores`, `same`, `left_subject`, `right_subject`.
         items_digest: of the items' names: two results can be compared if it is equal.
     """
 
@@ -131,8 +131,12 @@ def write_result(result: Result, folder: str | Path) -> Path:
     text = json.dumps(result_table(result), indent=1, allow_nan=False)
     with Staged() as stage:
         if result.items:
+            arrays = {name: np.asarray(values) for name, values in result.items.items()}
+            objects = [name for name, values in arrays.items() if values.dtype.hasobject]
+            if objects:
+                raise ValueError(f"items {objects[0]!r} hold objects; only numbers and text are saved")
             buffer = io.BytesIO()
-            np.savez_compressed(buffer, allow_pickle=False, **{name: np.asarray(v) for name, v in result.items.items()})
+            np.savez_compressed(buffer, **arrays)  # type: ignore[arg-type]
             stage.open(target / "items.npz", replace=True).write(buffer.getvalue())
         stage.open(target / "result.json", replace=True).write(text.encode() + b"\n")
     if not result.items:

@@ -9,6 +9,7 @@ from hypersphere.data import FolderSource, write_pack
 from hypersphere.evaluation.protocols import list_protocols, read_pairs
 from tests.evaluation.protocols.standins import (
     lfw_name,
+    made_up,
     person,
     write_calfw_list,
     write_cfp,
@@ -130,6 +131,18 @@ def test_bad_cfp(tmp_path: Path) -> None:
     (split.parent / "Pair_list_F.txt").write_text("1 a.jpg\n1 b.jpg\n")
     with pytest.raises(ValueError, match=r"Pair_list_F\.txt, line 2: image 1 was there already"):
         read_pairs(split / "FF")
+
+
+def test_pairs_that_official_files_repeat_are_counted_unless_they_contradict(tmp_path: Path) -> None:
+    path = write_calfw_list(tmp_path / "pairs_CALFW.txt")
+    lines = path.read_text().splitlines()
+    path.write_text("\n".join([*lines, *lines[-2:]]))
+    pairs = read_pairs(path)
+    assert len(pairs) == 41
+    assert pairs.evaluate(made_up(pairs.names), replicates=20).counts["repeated_pairs"] == 1
+    path.write_text("\n".join([*lines, lines[-1].replace(" 0", " 3"), lines[-2].replace(" 0", " 3")]))
+    with pytest.raises(ValueError, match=r"line 81: the same pair as at .*line 79"):
+        read_pairs(path)
 
 
 def test_other_files(tmp_path: Path) -> None:

@@ -89,6 +89,7 @@ def test_the_result_says_all_it_depends_on(lfw: PairList) -> None:
         "pairs": 60,
         "genuine": 30,
         "impostors": 30,
+        "repeated_pairs": 0,
         "images": 80,
         "missing_images": 0,
         "pairs_left_out": 0,
@@ -127,7 +128,10 @@ def test_worst_pairs_are_the_farthest_beyond_their_threshold(lfw: PairList) -> N
 def test_sets_alone_and_pooled(lfw: PairList, tmp_path: Path) -> None:
     calfw = read_pairs(write_calfw_list(tmp_path / "calfw.txt"))
     one, two = made_up(lfw.names), made_up(calfw.names, seed=3)
-    result = evaluate_pairs([(lfw, [one]), (calfw, [two])], replicates=50)
+    seen: list[tuple[int, int]] = []
+    sets = [(lfw, [one]), (calfw, [two])]
+    result = evaluate_pairs(sets, replicates=50, progress=lambda *done: seen.append(done))
+    assert seen == [(1, 3), (2, 3), (3, 3)]
     for pairs, embeddings in ((lfw, one), (calfw, two)):
         alone = pairs.evaluate(embeddings, replicates=50)
         assert result.metrics[f"{pairs.title}/accuracy"] == alone.metrics["accuracy"]

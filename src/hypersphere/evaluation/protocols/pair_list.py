@@ -12,7 +12,7 @@ import numpy as np
 from hypersphere.evaluation.arrays import Bools, Ints
 from hypersphere.evaluation.comparison import Comparison
 from hypersphere.evaluation.embeddings import Embeddings
-from hypersphere.evaluation.protocols.pair_files import fold_numbers, read_pair_file
+from hypersphere.evaluation.protocols.pair_files import Pair, fold_numbers, read_pair_file
 from hypersphere.evaluation.protocols.registry import PROTOCOLS
 from hypersphere.evaluation.results import Result
 from hypersphere.evaluation.verification import FARS
@@ -108,7 +108,9 @@ def read_pairs(path: str | Path, title: str | None = None) -> PairList:
     - a plain list `image image same`, `same image image` or `image image same fold`, fields apart by spaces or tabs;
     - a verification pack (`.bin`), whose images are named `0`, `1`, ...
 
-    A list that states no folds is cut into 10 consecutive parts; CALFW's and CPLFW's, by kind of pairs.
+    A list that states no folds is cut into 10 consecutive parts; CALFW's and CPLFW's, by kind of pairs. A pair that
+    comes twice is an error; in CALFW's, CPLFW's and CFP's files, which are as they are, it is counted
+    (`repeated_pairs`), unless the two contradict each other.
 
     Args:
         path: the list.
@@ -116,14 +118,14 @@ def read_pairs(path: str | Path, title: str | None = None) -> PairList:
     """
     path = Path(path)
     pairs, form = read_pair_file(path)
-    seen: dict[frozenset[str], str] = {}
+    seen: dict[frozenset[str], Pair] = {}
     for pair in pairs:
         both = frozenset((pair.left, pair.right))
         if len(both) == 1:
             raise ValueError(f"{pair.where}: {pair.left!r} is compared with itself")
-        if both in seen:
-            raise ValueError(f"{pair.where}: the same pair as at {seen[both]}")
-        seen[both] = pair.where
+        first = seen.setdefault(both, pair)
+        if first is not pair and (form in ("lfw", "list") or first.same != pair.same):
+            raise ValueError(f"{pair.where}: the same pair as at {first.where}")
     same = np.array([pair.same for pair in pairs], dtype=bool)
     if same.all() or not same.any():
         raise ValueError(f"{path}: all {len(pairs)} pairs are of {'one person' if same.all() else 'two people'}")

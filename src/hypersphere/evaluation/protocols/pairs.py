@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from hypersphere.core import Reporter
 from hypersphere.core.config import as_table
 from hypersphere.evaluation.arrays import Array, Floats, Ints
 from hypersphere.evaluation.comparison import Comparison, own_scores
@@ -45,6 +46,7 @@ def evaluate_pairs(
     allow_missing: bool = False,
     fars: Sequence[float] = FARS,
     replicates: int = 1000,
+    progress: Reporter | None = None,
 ) -> Result:
     """Verify the pairs of one set, or of several: then each by itself, and all pooled (SphereFace2 sec. 3.1).
 
@@ -55,6 +57,7 @@ def evaluate_pairs(
         allow_missing: leave out pairs whose images have no embedding, and count them.
         fars: where TAR and FNMR are wanted.
         replicates: draws of subjects, for intervals of sets whose people are known.
+        progress: called as `progress(done, total)`, by set.
     """
     how = comparison or Comparison()
     if len({pairs.title for pairs, _ in sets}) < len(sets) or not sets:
@@ -63,9 +66,12 @@ def evaluate_pairs(
         )
     gathered = [PairRows.of(pairs, embeddings, allow_missing) for pairs, embeddings in sets]
     whole = gathered[0] if len(sets) == 1 else pooled(gathered)
-    measured = {"": _measure(whole, how, fars, replicates)}
-    if len(sets) > 1:
-        measured |= {one.pairs.title: _measure(one, how, fars, replicates) for one in gathered}
+    parts = [("", whole), *((one.pairs.title, one) for one in gathered if len(sets) > 1)]
+    measured = {}
+    for done, (title, part) in enumerate(parts, start=1):
+        measured[title] = _measure(part, how, fars, replicates)
+        if progress is not None:
+            progress(done, len(parts))
     metrics: Metrics = {}
     details: dict[str, Any] = {}
     for title, one in measured.items():
@@ -104,6 +110,7 @@ def evaluate_pairs(
             "pairs": len(pairs),
             "genuine": int(pairs.same.sum()),
             "impostors": int((~pairs.same).sum()),
+            "repeated_pairs": len(pairs) - len({frozenset(both) for both in zip(pairs.left, pairs.right, strict=True)}),
             "images": len(whole.names),
             "missing_images": sum(one.missing_images for one in gathered),
             "pairs_left_out": sum(one.missing_pairs for one in gathered),
