@@ -89,12 +89,12 @@ def _add_folds(page: Page, result: Result) -> None:
         if isinstance(detail, Mapping) and "fold_accuracies" in detail:
             folds = detail["fold_accuracies"]
             mean = sum(folds) / len(folds)
-            rows.append([name, percent(mean), f"± {percent(detail['deviation'])}", *(percent(each) for each in folds)])
+            rows.append([name, *(f"{100 * each:.2f}" for each in (mean, detail["deviation"], *folds))])
     if rows:
         page.heading("Folds")
         header = ["set", "mean", "sd", *(str(k) for k in range(1, max(map(len, rows)) - 2))]
         full = [[*row, *[""] * (len(header) - len(row))] for row in rows]
-        page.table(header, full, "Accuracy of each fold at the threshold of the others; sd is over folds (n - 1).")
+        page.table(header, full, "Accuracy in % of each fold at the threshold of the others; sd is over folds (n - 1).")
 
 
 def _add_curves(page: Page, result: Result) -> None:
@@ -128,7 +128,8 @@ def _add_worst(page: Page, result: Result, pictures: Pictures | None) -> None:
         for pair in pairs if pictures else ():
             left, right = pictures(pair.left), pictures(pair.right)  # type: ignore[misc]
             if left is not None and right is not None:
-                shown.append(ImagePair(left, right, f"{pair.score:.3f} · {pair.left} · {pair.right}"))
+                names = " · ".join(Path(name).stem for name in (pair.left, pair.right))
+                shown.append(ImagePair(left, right, f"{pair.score:.3f} · {names}"))
         if shown:
             page.pairs(shown, "Score and names; the farthest beyond the threshold first.")
         else:
