@@ -78,7 +78,7 @@ def open_set_roc(matches: Matches, probe_ids: npt.ArrayLike, gallery_ids: npt.Ar
         gallery_ids: (entries,) who is enrolled.
         rank: how many entries count.
     """
-    scores, with_mate = _open_set_scores(matches, probe_ids, gallery_ids, rank)
+    scores, with_mate = open_set_scores(matches, probe_ids, gallery_ids, rank)
     others, total = SortedScores(scores[~with_mate]), int(with_mate.sum())
     accepted = scores[with_mate & np.isfinite(scores)]
     if len(accepted) == 0:
@@ -105,7 +105,7 @@ def open_set_rate(
         replicates: how many draws.
         seed: of the draws.
     """
-    scores, with_mate = _open_set_scores(matches, probe_ids, gallery_ids, rank)
+    scores, with_mate = open_set_scores(matches, probe_ids, gallery_ids, rank)
     if fpir >= 1:
         raise ValueError(f"fpir={fpir:g} must be below 1, where everything is accepted")
     missing = check_measurable(fpir, int((~with_mate).sum()))
@@ -126,7 +126,7 @@ def open_set_rate(
     return percentile_figure(value, drawn[:, 0], int(with_mate.sum()), count, "bootstrap over subjects")
 
 
-def _open_set_scores(
+def open_set_scores(
     matches: Matches, probe_ids: npt.ArrayLike, gallery_ids: npt.ArrayLike, rank: int
 ) -> tuple[Array, Bools]:
     """(probes,) the score at which a probe is accepted, -inf for a mate beyond `rank`; and which probes have a mate."""

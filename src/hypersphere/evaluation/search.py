@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -32,6 +33,7 @@ def search_gallery(
     k: int,
     *,
     block: int = 8192,
+    each: Callable[[Array], None] | None = None,
     progress: Reporter | None = None,
 ) -> Matches:
     """The k gallery entries with the largest inner product with each probe; ties go to the lowest index.
@@ -44,6 +46,7 @@ def search_gallery(
         gallery: (entries, dim), in memory or mapped from a file.
         k: how many entries; at most the gallery's.
         block: gallery entries per product; at most 4,096 x block scores are in memory at a time.
+        each: called with every block of scores, for who wants to count them too.
         progress: called as `progress(done, total)` in products.
     """
     rows = finite_rows("probes", probes)
@@ -59,7 +62,10 @@ def search_gallery(
             np.full((len(part), k), len(entries), dtype=np.int64), np.full((len(part), k), -np.inf, dtype=np.float32)
         )
         for step, left in enumerate(lefts):
-            best = _merge(best, part @ entries[left : left + block].T, left)
+            scores = part @ entries[left : left + block].T
+            best = _merge(best, scores, left)
+            if each is not None:
+                each(scores)
             if progress is not None:
                 progress(number * len(lefts) + step + 1, len(tops) * len(lefts))
         found.append(best)
