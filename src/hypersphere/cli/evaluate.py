@@ -3,27 +3,19 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-import torch
-
-from hypersphere.cli.models import open_models
+from hypersphere.cli.embedding import add_inputs, finish, make_embeddings, save_embeddings
+from hypersphere.cli.protocols import add_protocols
 from hypersphere.core import Progress
 from hypersphere.data import NamedImages
-from hypersphere.data.files import Staged
-from hypersphere.data.images import Image
-from hypersphere.evaluation import Embeddings, Result, concatenated, embed_images, load_embeddings, write_result
 from hypersphere.evaluation.compare import compare_results, difference_cells, read_result, write_comparison
 from hypersphere.evaluation.comparison import SIMILARITIES, Comparison
 from hypersphere.evaluation.protocols import PairList, evaluate_pairs, read_pairs
-from hypersphere.evaluation.report import figure_cells, words, write_report
+from hypersphere.evaluation.report import figure_cells
 from hypersphere.evaluation.verification import FARS
-from hypersphere.models import FLIPS, PRESETS
-
-MERGES = ("concat", "scores")
 
 
 def add_command(commands: Any) -> None:
@@ -40,41 +32,7 @@ def add_command(commands: Any) -> None:
     parser.set_defaults(run=compare)
     protocols = parser.add_subparsers(title="protocols", metavar="PROTOCOL")
     _add_pairs(protocols)
-
-
-def add_inputs(parser: argparse.ArgumentParser) -> None:
-    """The options of all protocols: where embeddings come from, and where results go."""
-    made = parser.add_argument_group("embeddings", "ready ones, or a model and images")
-    made.add_argument("--embeddings", type=Path, nargs="+", metavar="NPY", help="(images, dim) arrays")
-    made.add_argument("--list", type=Path, nargs="+", metavar="TXT", help="the name of each row's image, line by line")
-    made.add_argument(
-        "--model", type=Path, nargs="+", metavar="M", help="a folder of `train`, a .safetensors or an .onnx file"
-    )
-    made.add_argument(
-        "--contract",
-        metavar="C",
-        help=f"of ONNX files: {', '.join(PRESETS)}, or a .toml or .json file (X.contract.toml)",
-    )
-    made.add_argument(
-        "--images", type=Path, nargs="+", metavar="PATH", help="folder, tar or folder of tars, one per list"
-    )
-    made.add_argument("--resize", action="store_true", help="resize images to the model's size; else they are refused")
-    made.add_argument("--flip", choices=FLIPS, help="merge with the mirror image's embedding (the contract's choice)")
-    made.add_argument(
-        "--snapshots",
-        type=int,
-        default=1,
-        metavar="N",
-        help="of a run: the newest N checkpoints, their scores averaged",
-    )
-    made.add_argument(
-        "--merge", choices=MERGES, help="of several models or arrays: embeddings side by side, or the mean of scores"
-    )
-    made.add_argument("--batch-size", type=int, default=128, metavar="N", help="images at a time (%(default)s)")
-    made.add_argument("--device", help="cpu or cuda; what there is by default")
-    made.add_argument("--save-embeddings", action="store_true", help="write embeddings.npy and names.txt to DIR too")
-    parser.add_argument("--allow-missing", action="store_true", help="leave out what is missing, and count it")
-    parser.add_argument("--out", type=Path, required=True, metavar="DIR", help="result.json and report.html go there")
+    add_protocols(protocols)
 
 
 def _add_pairs(protocols: Any) -> None:
@@ -119,7 +77,7 @@ def evaluate_pair_lists(options: argparse.Namespace) -> None:
     for pairs, source in zip(lists, sources, strict=True):
         if source is not None and not options.allow_missing:
             pairs.check_images(source.missing, source.files)
-    made = _make(options, lists, sources)
+    made = make_embeddings(options, lists, sources)
     with Progress("measuring", "sets") as progress:
         result = evaluate_pairs(
             list(zip(lists, made, strict=True)),
@@ -131,33 +89,7 @@ def evaluate_pair_lists(options: argparse.Namespace) -> None:
     titles = [pairs.title for pairs in lists]
     finish(result, options.out, dict(zip(titles, sources, strict=True)), ", ".join(titles))
     if options.save_embeddings:
-        _save_embeddings(made, titles, options.out)
-
-
-def finish(result: Result, out: Path, sources: Mapping[str, NamedImages | None], title: str) -> None:
-    """Write result.json and report.html, and print the figures."""
-
-    def picture(name: str) -> Image | None:
-        for owner, source in sources.items():
-            inside = name.removeprefix(f"{owner}: ") if len(sources) > 1 else name
-            if source is not None and (inside != name or len(sources) == 1):
-                place = int(source.find([inside])[0])
-                return source.read(place) if place >= 0 else None
-        return None
-
-    write_result(result, out)
-    report = write_report(result, out, title=f"{result.protocol}: {title}", pictures=picture)
-    print(f"{result.protocol}: {title}")
-    for name, count in result.counts.items():
-        print(f"  {words(name):<26}{count:,}")
-    for name, figure in result.metrics.items():
-        value, interval, n, _ = figure_cells(name, figure)
-        owner, _, bare = name.rpartition("/")
-        detail = result.details.get(owner or "all")
-        if bare == "accuracy" and isinstance(detail, Mapping) and "deviation" in detail:
-            value = f"{value} +- {100 * detail['deviation']:.2f}"
-        print(f"  {name:<26}{value:<20}{f'[{interval}]':<24}n={n}" if interval else f"  {name:<26}{value}")
-    print(f"{out / 'result.json'}\n{report}")
+        save_embeddings(made, titles, options.out)
 
 
 def compare(options: argparse.Namespace) -> None:
@@ -222,67 +154,3 @@ def _sources(options: argparse.Namespace, lists: Sequence[PairList]) -> list[Nam
         where = path if path.suffix == ".bin" else next(places, None)
         sources.append(None if where is None else NamedImages(where, pairs.names))
     return sources
-
-
-def _make(
-    options: argparse.Namespace, lists: Sequence[PairList], sources: Sequence[NamedImages | None]
-) -> list[list[Embeddings]]:
-    """The embeddings of each list, one of each model or array, merged if they are to stand side by side."""
-    if bool(options.model) == bool(options.embeddings):
-        raise ValueError("give either --model and --images, or --embeddings and --list")
-    for name in ("contract", "flip"):
-        if options.embeddings and getattr(options, name) is not None:
-            raise ValueError(f"--{name} is for models; ready embeddings are taken as they are")
-    if options.model:
-        made = _embed(options, lists, sources)
-    else:
-        ready = _ready(options)
-        made = [ready for _ in lists]
-    several = len(made[0])
-    if several > 1 and options.snapshots == 1 and options.merge is None:
-        raise ValueError(f"{several} models or arrays: say with --merge concat or --merge scores what to do with them")
-    return [[concatenated(each)] for each in made] if several > 1 and options.merge == "concat" else made
-
-
-def _ready(options: argparse.Namespace) -> list[Embeddings]:
-    lists = list(options.list or [])
-    if len(lists) not in (1, len(options.embeddings)):
-        raise ValueError("--embeddings needs --list: one list of names for all arrays, or one for each in order")
-    lists = lists * len(options.embeddings) if len(lists) == 1 else lists
-    return [load_embeddings(array, names) for array, names in zip(options.embeddings, lists, strict=True)]
-
-
-def _embed(
-    options: argparse.Namespace, lists: Sequence[PairList], sources: Sequence[NamedImages | None]
-) -> list[list[Embeddings]]:
-    device = options.device or ("cuda" if torch.cuda.is_available() else "cpu")
-    made: list[list[Embeddings]] = [[] for _ in lists]
-    for path in options.model:
-        onnx_on_cpu = path.suffix == ".onnx" and options.device is None
-        for model in open_models(
-            path,
-            contract=options.contract,
-            device="cpu" if onnx_on_cpu else device,
-            snapshots=options.snapshots,
-        ):
-            chosen = model if options.flip is None else model.with_flip(options.flip)
-            for pairs, source, mine in zip(lists, sources, made, strict=True):
-                if source is None:
-                    raise ValueError(f"--images: none for {pairs.title}")
-                with Progress(f"embedding {pairs.title} by {model.name}", "images") as progress:
-                    mine.append(
-                        embed_images(
-                            chosen, source, resize=options.resize, batch_size=options.batch_size, progress=progress
-                        )
-                    )
-    return made
-
-
-def _save_embeddings(made: Sequence[Sequence[Embeddings]], titles: Sequence[str], out: Path) -> None:
-    for title, several in zip(titles, made, strict=True):
-        for number, embeddings in enumerate(several, start=1):
-            tag = (f"-{title}" if len(made) > 1 else "") + (f"-{number}" if len(several) > 1 else "")
-            with Staged() as stage:
-                np.save(stage.open(out / f"embeddings{tag}.npy", replace=True), embeddings.values)
-                names = "".join(f"{name}\n" for name in embeddings.names)
-                stage.open(out / f"names{tag}.txt", replace=True).write(names.encode())

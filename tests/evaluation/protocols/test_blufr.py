@@ -44,7 +44,7 @@ def test_figures_are_those_of_plain_loops(standin: tuple[Path, Embeddings]) -> N
         rate = "1e-3" if name == "vr" else "1e-2"
         mean = sum(values) / 10
         spread = (sum((value - mean) ** 2 for value in values) / 9) ** 0.5
-        figure, lowered = result.metrics[f"{name}@far={rate}"], result.metrics[f"{name}_mean_minus_sd@far={rate}"]
+        figure, lowered = result.metrics[f"{name}@far={rate}"], result.metrics[f"{name}_less_sd@far={rate}"]
         assert isinstance(figure, Figure)
         assert isinstance(lowered, Figure)
         assert figure.value == pytest.approx(mean, abs=1e-12)
@@ -77,7 +77,7 @@ def test_too_few_impostors_are_not_measured(standin: tuple[Path, Embeddings]) ->
     path, embeddings = standin
     result = read_blufr(path).evaluate(embeddings, fars=[1e-6], open_set_fars=[1e-3])
     assert isinstance(result.metrics["vr@far=1e-6"], NotMeasurable)
-    assert result.metrics["dir@far=1e-3"] == result.metrics["dir_mean_minus_sd@far=1e-3"] == NotMeasurable(320, 3000)
+    assert result.metrics["dir@far=1e-3"] == result.metrics["dir_less_sd@far=1e-3"] == NotMeasurable(320, 3000)
 
 
 def test_missing_images_are_refused_or_counted(standin: tuple[Path, Embeddings]) -> None:

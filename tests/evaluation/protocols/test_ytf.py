@@ -41,7 +41,7 @@ def test_figures_are_those_of_plain_loops(standin: tuple[Path, Embeddings]) -> N
         threshold = best_threshold([means[k] for k in others], [same[k] for k in others])
         here = [k for k, own in enumerate(splits) if own == split]
         accuracies.append(sum((means[k] >= threshold) == same[k] for k in here) / len(here))
-    assert result.details["accuracy"]["splits"].tolist() == accuracies
+    assert result.details["all"]["fold_accuracies"] == accuracies
     assert result.metrics["accuracy"].value == pytest.approx(np.mean(accuracies))
     assert 0.5 < np.mean(accuracies) < 0.99
     genuine = [mean for mean, truth in zip(means, same, strict=True) if truth]
@@ -66,7 +66,7 @@ def test_histograms_are_classified_as_libsvm_does(standin: tuple[Path, Embedding
         tested, taught = np.array(splits) == split, np.array(splits) != split
         machine = SVC(C=2.0, kernel="precomputed", tol=1e-6).fit(kernel[np.ix_(taught, taught)], np.array(same)[taught])
         accuracies.append((machine.predict(kernel[np.ix_(tested, taught)]) == np.array(same)[tested]).mean())
-    assert result.details["accuracy_hik_svm"]["splits"].tolist() == accuracies
+    assert result.details["hik_svm"]["fold_accuracies"] == accuracies
     figure = result.metrics["accuracy_hik_svm"]
     assert isinstance(figure, Figure)
     assert figure.low <= np.mean(accuracies) <= figure.high

@@ -32,7 +32,7 @@ RULES = (
     "Verification: in every trial all pairs of test images; identification: the trial's probes against its gallery.",
     "DIR: share of probes of enrolled people whose best entry is their own and scores at least the threshold; its FAR "
     "is the share of other probes whose best entry does.",
-    "The protocol's authors report mean - sd over the trials (sd with n - 1): `..._mean_minus_sd`.",
+    "The protocol's authors report mean - sd over the trials (sd with n - 1): `..._less_sd`.",
     "Intervals are of the trials as drawn: Student's t for means, bootstrap over trials for mean - sd.",
 )
 
@@ -251,7 +251,7 @@ def _summarise(name: str, curves: list[Roc], rate: float, metrics: Metrics, deta
     """Mean and mean - sd of the rate at which genuine ones are accepted, over the trials."""
     fewest = min(roc.impostors for roc in curves)
     own, rest = name.split("@")
-    lowered = f"{own}_mean_minus_sd@{rest}"
+    lowered = f"{own}_less_sd@{rest}"
     missing = check_measurable(rate, fewest)
     if isinstance(missing, NotMeasurable):
         metrics[name] = metrics[lowered] = missing

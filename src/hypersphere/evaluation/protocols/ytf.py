@@ -107,10 +107,10 @@ class Ytf:
         found = verify_pairs(scores, same, split, people)
         metrics = {"accuracy": found.accuracy, **pair_metrics(scores, same, people, fars)}
         details: dict[str, Any] = {
-            "accuracy": {
-                "splits": found.fold_accuracies,
-                "sd": found.deviation,
-                "thresholds": found.fold_thresholds,
+            "all": {
+                "fold_accuracies": found.fold_accuracies.tolist(),
+                "fold_thresholds": found.fold_thresholds.tolist(),
+                "deviation": found.deviation,
             }
         }
         items: dict[str, Array] = {"right": found.right, "scores": scores, "same": same, "fold": split}
@@ -119,7 +119,7 @@ class Ytf:
             right = classify_by_histogram(histograms, same, split, cost)
             each = np.array([right[split == k].mean() for k in np.unique(split)])
             metrics["accuracy_hik_svm"] = _accuracy(each, right, people)
-            details["accuracy_hik_svm"] = {"splits": each, "sd": float(each.std(ddof=1))}
+            details["hik_svm"] = {"fold_accuracies": each.tolist(), "deviation": float(each.std(ddof=1))}
             items["right_hik_svm"] = right
         return Result(
             protocol="ytf",
