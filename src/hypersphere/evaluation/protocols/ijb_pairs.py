@@ -90,7 +90,7 @@ def verify_templates(
         counts={
             "pairs": len(pairs.same),
             "pairs_left_out": len(pairs.same) - len(same),
-            "pairs_listed_again": pairs.repeated,
+            "repeated_pairs": pairs.repeated,
         },
         curves={"1:1": roc},
         histograms={"1:1": score_histogram(held, impostors, np.linspace(-1.0001, 1.0001, 101))},

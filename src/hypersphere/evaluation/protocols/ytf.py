@@ -134,6 +134,7 @@ class Ytf:
             rules=(*RULE_SENTENCES, *RULES),
             counts={
                 "pairs": len(self.same),
+                "repeated_pairs": len(self.same) - len(set(map(frozenset, zip(self.left, self.right, strict=True)))),
                 "pairs_left_out": len(self.same) - len(kept),
                 "videos": len(self.videos),
                 "missing_videos": len(self.videos) - len(frames),
@@ -180,7 +181,6 @@ def read_ytf(path: str | Path) -> Ytf:
     """
     path = Path(path)
     pairs: list[tuple[str, str, bool, int, int]] = []
-    first: dict[frozenset[str], int] = {}
     for number, text in numbered_lines(path):
         fields = [field.strip() for field in text.split(",")]
         if not pairs and not fields[0].isdigit():
@@ -199,10 +199,6 @@ def read_ytf(path: str | Path) -> Ytf:
             raise ValueError(f"{where}: split {split}; there are 1 to {SPLITS}")
         if pairs and split < pairs[-1][3]:
             raise ValueError(f"{where}: split {split} after split {pairs[-1][3]}; the list must rise")
-        key = frozenset((left, right))
-        if key in first:
-            raise ValueError(f"{where}: this pair was on line {first[key]} already")
-        first[key] = number
         pairs.append((left, right, bool(same), split, number))
     if not pairs:
         raise ValueError(f"{path}: no pairs")
