@@ -50,8 +50,8 @@ def draw_adjustment() -> Any:
     return figure
 
 
-def draw_demo() -> Any:
-    """The spheres of the demo."""
+def draw_spheres() -> Any:
+    """The spheres of the toy problem."""
     return draw_toy({loss: solve_toy(loss) for loss in TOY_LOSSES})
 
 
@@ -69,7 +69,7 @@ PICTURES = {
     "margins": draw_margins,
     "adjustment": draw_adjustment,
     "pocket-faces": draw_pocket_faces,
-    "spheres": draw_demo,
+    "spheres": draw_spheres,
 }
 
 

@@ -11,7 +11,7 @@ import pytest
 import torch
 from torch import nn
 
-from hypersphere.backbones import BACKBONES, Backbone, create_backbone, list_backbones
+from hypersphere.backbones import BACKBONES, Backbone, create_backbone, list_backbones, resnet
 
 PAGE = (Path(__file__).parents[2] / "docs" / "backbones.md").read_text()
 
@@ -269,6 +269,55 @@ def test_bnneck_is_a_batch_norm_without_bias() -> None:
     assert net.bnneck.weight.requires_grad
     out = net(torch.randn(4, 3, 64, 32)).detach()
     assert float(out.mean(0).abs().max()) < 1e-4
+
+
+@pytest.mark.parametrize(("dim", "last_relu"), [(2048, False), (16, True)])
+def test_features_before_the_neck(dim: int, last_relu: bool) -> None:
+    """The neck of the features is the embedding, and one pass gives both."""
+    torch.manual_seed(0)
+    net = create_backbone("resnet50", dim=dim, input_size=(64, 32), bnneck=True, last_relu=last_relu).train()
+    images = torch.randn(4, 3, 64, 32)
+    embeddings, features = net(images, before_neck=True)
+    assert embeddings.shape == features.shape == (4, dim)
+    deviation = (features.var(0, correction=0) + net.bnneck.eps).sqrt()
+    expected = (features - features.mean(0)) / deviation
+    torch.testing.assert_close(embeddings, expected.relu() if last_relu else expected, rtol=1e-3, atol=1e-3)
+    assert net.bnneck.num_batches_tracked == 1
+    if dim == 2048:
+        assert features.detach().min() >= 0
+    features.sum().backward()
+    assert net.bnneck.weight.grad is None
+    assert net.conv1.weight.grad is not None
+    with torch.no_grad():
+        embeddings, features = net.eval()(images, before_neck=True)
+        assert net(images).equal(embeddings)
+        assert net(images, before_neck=False).equal(embeddings)
+        with torch.autocast("cpu", dtype=torch.bfloat16):
+            assert {out.dtype for out in net(images, before_neck=True)} == {torch.float32}
+
+
+def test_before_neck_needs_a_neck() -> None:
+    net = create_backbone("resnet50", dim=8, input_size=(32, 32))
+    with pytest.raises(ValueError, match="before_neck=True needs a neck: make this resnet50 with bnneck=True"):
+        net(torch.zeros(2, 3, 32, 32), before_neck=True)
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_before_neck_compiles_without_a_break(monkeypatch: pytest.MonkeyPatch) -> None:
+    short = resnet._layer
+    monkeypatch.setattr(
+        resnet, "_layer", lambda block, inputs, width, _, stride: short(block, inputs, width, 1, stride)
+    )
+    torch.manual_seed(0)
+    net = create_backbone("resnet50", dim=8, input_size=(32, 32), bnneck=True).eval()
+    images = torch.randn(2, 3, 32, 32)
+    compiled = torch.compile(net, backend="aot_eager", fullgraph=True)
+    try:
+        with torch.no_grad():
+            for ours, theirs in zip(compiled(images, before_neck=True), net(images, before_neck=True), strict=True):
+                torch.testing.assert_close(ours, theirs)
+    finally:
+        torch.compiler.reset()
 
 
 def test_last_stride_1_keeps_a_larger_map() -> None:

@@ -8,8 +8,8 @@ import pytest
 from hypersphere.cli import main
 
 
-def test_demo_prints_the_margins_and_writes_the_spheres(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["demo", "--steps", "20", "--out", str(tmp_path / "new" / "folder")]) == 0
+def test_toy_prints_the_margins_and_writes_the_spheres(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["theory", "toy", "--steps", "20", "--out", str(tmp_path / "new" / "folder")]) == 0
     text = capsys.readouterr().out
     rows = re.findall(r"^(\S+)\s+([\d.]+)\s+([\d.]+)\s+([\d.]+)\s+(-?[\d.]+)$", text, flags=re.MULTILINE)
     assert [(row[0], row[2]) for row in rows] == [
@@ -26,12 +26,13 @@ def test_demo_prints_the_margins_and_writes_the_spheres(tmp_path: Path, capsys: 
 
 
 def test_errors_are_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["demo", "--steps", "0", "--out", str(tmp_path)]) == 2
+    assert main(["theory", "toy", "--steps", "0", "--out", str(tmp_path)]) == 2
     assert capsys.readouterr().err == "hypersphere: --steps 0 must be at least 1\n"
     blocked = tmp_path / "file"
     blocked.write_text("in the way")
-    assert main(["demo", "--out", str(blocked)]) == 2
-    assert str(blocked) in capsys.readouterr().err
+    for command in (["theory", "toy"], ["demo"]):
+        assert main([*command, "--out", str(blocked)]) == 2
+        assert str(blocked) in capsys.readouterr().err
 
 
 def test_version(capsys: pytest.CaptureFixture[str]) -> None:

@@ -1,6 +1,7 @@
 """Loading ahead: in order, bounded, errors in their place, no thread left behind."""
 
 import gc
+import multiprocessing
 import subprocess
 import sys
 import textwrap
@@ -15,7 +16,7 @@ import pytest
 import torch
 
 import hypersphere.data as room
-from hypersphere.data import FolderSource, Prefetcher
+from hypersphere.data import FolderSource, Prefetcher, ProcessPrefetcher
 from tests.data.samples import make_folder
 
 
@@ -143,3 +144,31 @@ def test_wrong_arguments() -> None:
     ]:
         with pytest.raises(ValueError, match=message):
             Prefetcher(uneven, **{"stop": 4, **settings})
+
+
+@pytest.mark.parametrize("workers", [1, 3])
+def test_processes_load_in_order_what_the_step_says(workers: int) -> None:
+    with ProcessPrefetcher(lambda step: torch.tensor([step, step**2]), start=5, stop=25, workers=workers) as items:
+        assert [item.tolist() for item in items] == [[step, step**2] for step in range(5, 25)]
+
+
+def test_an_error_in_a_process_arrives_as_it_was_raised() -> None:
+    def load(step: int) -> torch.Tensor:
+        if step == 3:
+            raise ValueError("photo.jpg: no image")
+        return torch.tensor(step)
+
+    items = ProcessPrefetcher(load, stop=10, workers=2)
+    assert [int(next(items)) for _ in range(3)] == [0, 1, 2]
+    with pytest.raises(ValueError, match=r"^photo.jpg: no image$"):
+        next(items)
+    with pytest.raises(StopIteration):
+        next(items)
+
+
+def test_no_process_outlives_its_prefetcher() -> None:
+    with ProcessPrefetcher(torch.tensor, stop=1000, workers=2) as items:
+        next(items)
+        assert len(multiprocessing.active_children()) >= 2
+    gc.collect()
+    assert not [child for child in multiprocessing.active_children() if "DataLoader" in child.name or child.is_alive()]

@@ -1,6 +1,7 @@
-"""Paired tests against exact binomials and simulation."""
+"""Paired tests against exact binomials, plain loops and simulation."""
 
 import math
+import random
 from fractions import Fraction
 
 import numpy as np
@@ -8,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hypersphere.evaluation import Difference, NotMeasurable, compare_tar, mcnemar
+from hypersphere.evaluation import Difference, NotMeasurable, compare_accuracy, compare_tar, mcnemar
 
 
 def decisions(both: int, first: int, second: int, neither: int) -> tuple[np.ndarray, np.ndarray]:
@@ -32,6 +33,52 @@ def test_mcnemar_by_hand() -> None:
     result = mcnemar(*decisions(80, 1, 9, 10))
     assert result.p_value == pytest.approx(2 * 11 / 1024)
     assert result.figure.low > 0
+
+
+def test_accuracies_against_plain_loops() -> None:
+    rng = random.Random(0)
+    left, right = [i % 7 for i in range(60)], [(i * i) % 7 for i in range(60)]
+    first, second = ([rng.random() < share for _ in left] for share in (0.6, 0.8))
+    draws = np.random.default_rng(3)
+    values = []
+    for _ in range(200):
+        drawn = draws.integers(7, size=7).tolist()
+        total = weights = 0.0
+        for one, other, before, after in zip(left, right, first, second, strict=True):
+            weight = drawn.count(one) if one == other else drawn.count(one) * drawn.count(other)
+            total += weight * (after - before)
+            weights += weight
+        values.append(total / weights)
+    result = compare_accuracy(first, second, subjects=(left, right), replicates=200, seed=3)
+    assert result.figure.value == pytest.approx((sum(second) - sum(first)) / 60)
+    assert (result.figure.low, result.figure.high) == pytest.approx(np.percentile(values, [2.5, 97.5]))
+    least = min(sum(v <= 0 for v in values), sum(v >= 0 for v in values))
+    assert result.p_value == pytest.approx(min(1, 2 * (1 + least) / 201))
+    assert (result.figure.n, result.test) == (60, "paired bootstrap over subjects")
+
+
+def test_equal_decisions_do_not_differ() -> None:
+    right, people = np.arange(50) % 3 == 0, np.arange(50) % 5
+    result = compare_accuracy(right, right, subjects=(people, people))
+    assert (result.figure.value, result.figure.low, result.figure.high, result.p_value) == (0, 0, 0, 1)
+
+
+def test_one_persons_errors_count_as_one() -> None:
+    person = np.repeat(np.arange(20), 50)
+    one_is_hard, spread, always = person != 0, np.arange(1000) % 20 != 0, np.ones(1000, bool)
+    clustered, even = (compare_accuracy(right, always, subjects=(person, person)) for right in (one_is_hard, spread))
+    assert clustered.figure.value == even.figure.value == pytest.approx(0.05)
+    assert clustered.figure.low == 0
+    assert clustered.figure.high > 0.1
+    assert even.figure.low == pytest.approx(0.04, abs=0.011)
+
+
+def test_draws_without_a_pair_are_left_out() -> None:
+    assert compare_accuracy([False], [True], subjects=([0], [1]), replicates=20).figure.low == 1
+    with pytest.raises(ValueError, match="too few subjects"):
+        compare_accuracy([False], [True], subjects=([0], [1]), replicates=1, seed=0)
+    with pytest.raises(ValueError, match="lists of the same pairs"):
+        compare_accuracy([True], [True, False], subjects=([0], [1]))
 
 
 def simulated(seed: int, shift: float) -> tuple[np.ndarray, np.ndarray, np.ndarray, tuple[np.ndarray, np.ndarray]]:

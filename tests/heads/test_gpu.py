@@ -10,7 +10,7 @@ pytestmark = [
     pytest.mark.gpu,
     pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device"),
 ]
-OPTIONS = {"ldam": {"class_counts": list(range(1, 98))}}
+OPTIONS = {name: {"class_counts": list(range(1, 98))} for name in ("ldam", "label_aware_smoothing")}
 
 
 @pytest.mark.parametrize("engine", ["dense", "chunked"])
@@ -44,6 +44,51 @@ def test_a_gpu_gives_the_cpus_numbers(name: str, dtype: torch.dtype, engine: str
             size = float(theirs.abs().max()) + 1e-12
             tolerance = 1e-9 if wide else 2e-3 if dtype == torch.float32 else 2e-2
             assert float((mine.cpu().double() - theirs).abs().max()) <= tolerance * size
+
+
+@pytest.mark.parametrize("engine", ["dense", "chunked"])
+@pytest.mark.parametrize(
+    ("name", "more"), [*((name, {}) for name in hs.list_heads()), ("arcface", {"margin_steps": 9})]
+)
+def test_an_unchecked_head_never_waits_for_the_gpu(name: str, more: dict[str, int], engine: str) -> None:
+    head = hs.create_head(name, dim=16, num_classes=97, engine=engine, device="cuda", **OPTIONS.get(name, {}), **more)
+    head.checked = False
+    x, y = torch.randn(33, 16, device="cuda", requires_grad=True), torch.randint(0, 97, (33,), device="cuda")
+    torch.cuda.set_sync_debug_mode("error")
+    try:
+        loss = head(x, y)
+        if loss.requires_grad:
+            loss.backward()
+        head.advance()
+    finally:
+        torch.cuda.set_sync_debug_mode("default")
+    assert bool(loss.isfinite())
+
+
+@pytest.mark.parametrize("name", ["softmax", "cosface", "arcface", "sphereface2", "label_smoothing"])
+def test_an_unchecked_head_can_be_captured(name: str) -> None:
+    """A CUDA graph replays forward and backward, and follows the margins as they grow."""
+    more = {"margin_steps": 2} if name in ("cosface", "arcface") else {}
+    head = hs.create_head(name, dim=16, num_classes=97, device="cuda", **more)
+    head.checked = False
+    x, y = torch.randn(33, 16, device="cuda"), torch.randint(0, 97, (33,), device="cuda")
+    parameters = [p for p in head.parameters() if p.requires_grad]
+    side = torch.cuda.Stream()
+    with torch.cuda.stream(side):
+        for _ in range(3):
+            torch.autograd.grad(head(x, y), parameters)
+    torch.cuda.current_stream().wait_stream(side)
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        loss = head(x, y)
+        grads = torch.autograd.grad(loss, parameters)
+    for _ in range(3):
+        x.normal_()
+        graph.replay()
+        wanted = head(x, y)
+        torch.testing.assert_close(loss, wanted)
+        torch.testing.assert_close(grads, torch.autograd.grad(wanted, parameters))
+        head.advance()
 
 
 def test_a_million_classes_in_chunks() -> None:

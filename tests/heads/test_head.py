@@ -6,16 +6,18 @@ import re
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 import torch
 from torch import Tensor, nn
+from torch.utils._python_dispatch import TorchDispatchMode
 
 import hypersphere as hs
 
 C, D = 7, 5
-OPTIONS = {"ldam": {"class_counts": [1, 2, 3, 4, 5, 6, 7]}}
+OPTIONS = {name: {"class_counts": [1, 2, 3, 4, 5, 6, 7]} for name in ("ldam", "label_aware_smoothing")}
 PAIRS = ("contrastive", "triplet")
 
 
@@ -37,7 +39,7 @@ def test_every_name_of_the_design_is_there() -> None:
         "softmax", "modified_softmax", "normface", "l_softmax", "sphereface", "sphereface_r", "cosface", "arcface",
         "ampface", "unified", "coco", "curricularface", "circle", "ldam", "focal", "lm_softmax", "gm_softmax",
         "sphereface2", "c_contrastive", "c_triplet", "contrastive", "triplet", "center", "sample_margin",
-        "zero_centroid", "hyperspherical_energy",
+        "zero_centroid", "hyperspherical_energy", "label_smoothing", "label_aware_smoothing",
     }  # fmt: skip
     assert hs.list_heads("sphere*") == ["sphereface", "sphereface2", "sphereface_r"]
 
@@ -140,6 +142,106 @@ def test_auto_compiles_too() -> None:
     compiled = torch.compile(head, fullgraph=True, backend="aot_eager")
     torch.testing.assert_close(compiled(x, y), head(x, y))
     torch._dynamo.reset()
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("name", ["cosface", "arcface", "ampface", "unified"])
+def test_growing_margins_need_no_new_graph(name: str) -> None:
+    more = {"m1": 1.2, "m2": 0.2} if name == "unified" else {}
+    head, (x, y) = make(name, margin_steps=3, **more), batch()
+    compiled = torch.compile(head, fullgraph=True, backend="aot_eager")
+    losses = [compiled(x, y).item()]
+    with torch._dynamo.config.patch(error_on_recompile=True):
+        for _ in range(4):
+            head.advance()
+            losses.append(compiled(x, y).item())
+            assert losses[-1] == pytest.approx(head(x, y).item(), rel=1e-6)
+    assert len(set(losses)) == 4
+    torch._dynamo.reset()
+
+
+@pytest.mark.parametrize("name", ["cosface", "arcface", "ampface", "unified"])
+def test_the_state_dict_keeps_the_step_of_the_margins(name: str) -> None:
+    more = {"m0": 0.7, "m1": 1.2, "m2": 0.2, "m3": 0.1} if name == "unified" else {}
+    head, (x, y) = make(name, margin_steps=5, **more), batch()
+    for _ in range(3):
+        head.advance()
+    other = make(name, margin_steps=5, **more)
+    assert not torch.equal(other(x, y), head(x, y))
+    other.load_state_dict(head.state_dict())
+    for one in (head, other):
+        one.advance()
+    assert torch.equal(other(x, y), head(x, y))
+    assert int(other.state_dict()["objective.step"]) == 4
+    assert head.bfloat16().objective.step.dtype == torch.int64
+
+
+def test_the_head_of_a_first_stage_fits_label_aware_smoothing() -> None:
+    """MiSLAS: the classifier of plain softmax is trained on with smoothed labels."""
+    first, second = make("softmax"), make("label_aware_smoothing")
+    second.load_state_dict(first.state_dict())
+    assert torch.equal(second.weight, first.weight)
+
+
+class Waiting(Exception):
+    """On a GPU, this operation would wait for the device or copy from the host."""
+
+
+class NoWaiting(TorchDispatchMode):
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        aten = torch.ops.aten
+        masks = func is aten.index.Tensor and any(i is not None and i.dtype == torch.bool for i in args[1])
+        if masks or func in (aten._local_scalar_dense.default, aten.lift_fresh.default, aten.nonzero.default):
+            raise Waiting(str(func))
+        return func(*args, **(kwargs or {}))
+
+
+@pytest.mark.parametrize("engine", ["dense", "chunked"])
+@pytest.mark.parametrize(
+    ("name", "more"), [*((name, {}) for name in hs.list_heads()), ("arcface", {"margin_steps": 9})]
+)
+def test_an_unchecked_head_looks_at_no_value(name: str, more: dict[str, int], engine: str) -> None:
+    head, (x, y) = make(name, engine=engine, **more).train(), batch()
+    x.requires_grad_()
+    assert head.checked
+    with pytest.raises(Waiting), NoWaiting():
+        head(x, y)
+    head.checked = False
+    with NoWaiting():
+        loss = head(x, y)
+        if loss.requires_grad:
+            loss.backward()
+        head.advance()
+        head.cosines(x)
+    assert loss.isfinite()
+
+
+def test_an_unchecked_head_still_checks_shapes_and_types() -> None:
+    x, y = batch()
+    for head in (make("arcface"), hs.create_loss("triplet")):
+        head.checked = False
+        assert torch.isnan(head(torch.full_like(x, float("nan")), y))
+        for bad, message in ((x.long(), "must be a floating tensor"), (x[0], "embeddings have shape")):
+            with pytest.raises(ValueError, match=message):
+                head(bad, y)
+        for bad, message in ((y.float(), "must be a tensor of integers"), (y[:5], "labels have shape")):
+            with pytest.raises(ValueError, match=message):
+                head(x, bad)
+    assert "checked" not in "".join(make("arcface").state_dict())
+
+
+def test_an_unchecked_head_gives_the_same_loss() -> None:
+    x, y = batch()
+    for name in hs.list_heads():
+        head = make(name).eval()
+        wanted = head(x, y)
+        head.checked = False
+        assert torch.equal(head(x, y), wanted), name
+    rows = {"alpha1": torch.full((6,), 0.3)}
+    assert make("gm_softmax")(x, y, alpha1=rows["alpha1"] + 0.8).isfinite()
+    head = make("gm_softmax")
+    head.checked = False
+    assert head(x, y, **rows).isfinite()
 
 
 def test_cosines() -> None:
@@ -355,7 +457,22 @@ BAD_OPTIONS = [
     ("normface", {"normalize": "embeddings", "power": 2}, "power=2 adjusts cosines"),
     ("curricularface", {"momentum": 1.1}, "momentum=1.1 must be between 0 and 1"),
     ("circle", {"margin": 2}, "margin=2 must be between -1 and 1"),
-    ("ldam", {}, "ldam needs class_counts"),
+    ("ldam", {}, "class_counts is missing: give the number of training samples of every class"),
+    ("label_aware_smoothing", {}, "class_counts is missing"),
+    ("label_aware_smoothing", {"class_counts": [1, 2]}, "class_counts must be 7 positive numbers"),
+    ("label_aware_smoothing", {"class_counts": range(1, 8), "head_smoothing": 1}, "head_smoothing=1 leaves nothing"),
+    (
+        "label_aware_smoothing",
+        {"class_counts": range(1, 8), "tail_smoothing": 0.4},
+        "tail_smoothing=0.4 must not exceed head_smoothing=0.3",
+    ),
+    ("label_smoothing", {"smoothing": -0.1}, "smoothing=-0.1 must be between 0 and 1"),
+    ("label_smoothing", {"smoothing": 1}, "smoothing=1 leaves nothing of the label: it must be below 1"),
+    *[
+        (name, {"margin_steps": -1}, "margin_steps=-1 must be an integer of at least 0")
+        for name in ("cosface", "arcface", "ampface", "unified")
+    ],
+    ("arcface", {"margin_steps": 2.5}, "margin_steps=2.5 must be an integer of at least 0"),
     ("ldam", {"class_counts": [1, 2]}, "class_counts must be 7 positive numbers"),
     ("ldam", {"class_counts": [1, 2, 3, 4, 5, 6, 0]}, "class_counts must be 7 positive numbers"),
     ("focal", {"gamma": -1}, "gamma=-1 must be at least 0"),

@@ -80,6 +80,13 @@ def adjust(z: Tensor, power: float) -> Tensor:
     return 2 * ((z + 1) / 2) ** power - 1
 
 
+def grown(none: float, full: float, margin_steps: int, step: int) -> float:
+    """A margin that grows linearly from none over the first margin_steps steps."""
+    if step >= margin_steps:
+        return full
+    return ((margin_steps - step) * none + step * full) / margin_steps
+
+
 def psi(angle: Tensor, m: int) -> Tensor:
     """SphereFace eq. 7: (-1)^k cos(m a) - 2k for a in [k pi / m, (k + 1) pi / m]."""
     k = min(int(number(angle) * m / math.pi), m - 1)
@@ -100,6 +107,37 @@ def softmax(x: Tensor, w: Tensor, y: Tensor, *, b: Tensor | None = None) -> Tens
     """NormFace eq. 1, SphereFace eqs. 3-4."""
     scores = x @ w.T if b is None else x @ w.T + b
     return mean([cross_entropy(scores[i, c], others(scores[i], c)) for i, c in with_class(y)], x, w)
+
+
+def soft_labels(x: Tensor, w: Tensor, y: Tensor, b: Tensor | None, shares: Callable[[int], list[float]]) -> Tensor:
+    """-sum_j q_j log p_j, with q the list that belongs to the label."""
+    scores = x @ w.T if b is None else x @ w.T + b
+    losses = []
+    for i, c in with_class(y):
+        log_p = scores[i] - log_sum_exp(list(scores[i]))
+        losses.append(-sum(q * log_p[j] for j, q in enumerate(shares(c))))  # type: ignore[arg-type]
+    return mean(losses, x, w)
+
+
+def label_smoothing(x: Tensor, w: Tensor, y: Tensor, *, smoothing: float = 0.1, b: Tensor | None = None) -> Tensor:
+    """Szegedy et al. 2016 section 7: q = (1 - e) one-hot + e / K."""
+    k = len(w)
+    return soft_labels(x, w, y, b, lambda c: [(1 - smoothing) * (j == c) + smoothing / k for j in range(k)])
+
+
+def label_aware_smoothing(
+    x: Tensor, w: Tensor, y: Tensor, *, class_counts: Any, head_smoothing: float = 0.3, tail_smoothing: float = 0.0,
+    b: Tensor | None = None,
+) -> Tensor:  # fmt: skip
+    """Zhong et al. 2021 section 3.2: the label keeps 1 - f(N_y), the K - 1 others share f(N_y); f is concave."""
+    most, fewest, k = max(class_counts), min(class_counts), len(w)
+
+    def shares(c: int) -> list[float]:
+        quarter_turns = (class_counts[c] - fewest) / (most - fewest) if most > fewest else 1.0
+        f = tail_smoothing + (head_smoothing - tail_smoothing) * math.sin(quarter_turns * math.pi / 2)
+        return [1 - f if j == c else f / (k - 1) for j in range(k)]
+
+    return soft_labels(x, w, y, b, shares)
 
 
 def focal(x: Tensor, w: Tensor, y: Tensor, *, gamma: float = 2.0, b: Tensor | None = None) -> Tensor:
@@ -197,8 +235,11 @@ def sphereface_r(
 def unified(
     x: Tensor, w: Tensor, y: Tensor, *, scale: float = 64.0, m0: float = 1.0, m1: float = 1.0, m2: float = 0.0,
     m3: float = 0.0, wrong_class_relu: bool = False, power: float = 1.0, margin_grad: str = "exact", eps: float = EPS,
+    margin_steps: int = 0, step: int = 0,
 ) -> Tensor:  # fmt: skip
     """Largest Margins eq. 3.1 with m0 (AmpFace appendix B-C) and the wrong-class ReLU of AmpFace Table 3."""
+    m0, m1 = (grown(1.0, m, margin_steps, step) for m in (m0, m1))
+    m2, m3 = (grown(0.0, m, margin_steps, step) for m in (m2, m3))
     cos = cosines(x, w, eps)
     losses = []
     for i, c in with_class(y):
@@ -213,9 +254,11 @@ def unified(
 
 
 def cosface(
-    x: Tensor, w: Tensor, y: Tensor, *, scale: float = 64.0, margin: float = 0.35, power: float = 1.0
-) -> Tensor:
+    x: Tensor, w: Tensor, y: Tensor, *, scale: float = 64.0, margin: float = 0.35, power: float = 1.0,
+    margin_grad: str = "exact", margin_steps: int = 0, step: int = 0,
+) -> Tensor:  # fmt: skip
     """Largest Margins eq. 3.1 with m3 alone; `power` is SphereFace2 appendix D's similarity adjustment."""
+    margin = grown(0.0, margin, margin_steps, step)
     cos = cosines(x, w)
     losses = []
     for i, c in with_class(y):
@@ -226,9 +269,10 @@ def cosface(
 
 def arcface(
     x: Tensor, w: Tensor, y: Tensor, *, scale: float = 64.0, margin: float = 0.5, power: float = 1.0,
-    margin_grad: str = "exact",
+    margin_grad: str = "exact", margin_steps: int = 0, step: int = 0,
 ) -> Tensor:  # fmt: skip
     """Largest Margins eq. 3.1 with m2 alone; `power` is SphereFace2 appendix D's similarity adjustment."""
+    margin = grown(0.0, margin, margin_steps, step)
     cos = cosines(x, w)
     losses = []
     for i, c in with_class(y):
@@ -241,9 +285,10 @@ def arcface(
 
 def ampface(
     x: Tensor, w: Tensor, y: Tensor, *, scale: float = 64.0, margin: float = 0.35, wrong_class_relu: bool = True,
-    margin_grad: str = "exact",
+    margin_grad: str = "exact", margin_steps: int = 0, step: int = 0,
 ) -> Tensor:  # fmt: skip
     """AmpFace appendix B: the multiplicative margin m0, trained with the wrong-class ReLU (Table 3)."""
+    margin = grown(1.0, margin, margin_steps, step)
     cos = cosines(x, w)
     losses = []
     for i, c in with_class(y):
@@ -528,9 +573,9 @@ def hyperspherical_energy(x: Tensor, w: Tensor, y: Tensor, *, exponent: float = 
 HEADS: dict[str, Callable[..., Tensor]] = {
     f.__name__: f
     for f in (
-        softmax, modified_softmax, normface, coco, l_softmax, sphereface, sphereface_r, cosface, arcface, ampface,
-        unified, curricularface, circle, ldam, focal, gm_softmax, lm_softmax, sphereface2, c_contrastive, c_triplet,
-        center, sample_margin, zero_centroid, hyperspherical_energy,
+        softmax, label_smoothing, label_aware_smoothing, modified_softmax, normface, coco, l_softmax, sphereface,
+        sphereface_r, cosface, arcface, ampface, unified, curricularface, circle, ldam, focal, gm_softmax, lm_softmax,
+        sphereface2, c_contrastive, c_triplet, center, sample_margin, zero_centroid, hyperspherical_energy,
     )
 }  # fmt: skip
 PAIRS: dict[str, Callable[..., Tensor]] = {"contrastive": contrastive, "triplet": triplet}

@@ -19,7 +19,18 @@ ANGLES = (0.15, 0.7, 1.2, 1.0, 1.7, 2.2, 2.45, 2.9, 0.02, 1.45, 2.0, 3.1)  # to 
 NORMS = (1.0, 0.3, 4.0, 2.0, 1.3, 6.0, 0.8, 2.5, 1.0, 0.05, 3.0, 1.7)
 COUNTS = (500, 20, 3, 77, 1, 9, 250, 40)
 QUICK = {"base": 20.0, "gamma": 0.5, "power": 2.0, "minimum": 1.5}
-RAW_PROTOTYPES = ("softmax", "focal", "l_softmax")
+RAW_PROTOTYPES = ("softmax", "label_smoothing", "label_aware_smoothing", "focal", "l_softmax")
+
+GROWING: list[tuple[str, dict[str, Any]]] = [
+    ("cosface", {}),
+    ("cosface", {"power": 2.0}),
+    ("arcface", {}),
+    ("arcface", {"power": 0.7, "margin_grad": "detached"}),
+    ("ampface", {}),
+    ("ampface", {"margin_grad": "detached", "wrong_class_relu": False}),
+    ("unified", {"m0": 0.7, "m1": 1.2, "m2": 0.2, "m3": 0.1}),
+    ("unified", {"m0": 0.8, "m1": 1.3, "wrong_class_relu": True, "margin_grad": "detached"}),
+]
 
 
 @dataclass(frozen=True)
@@ -49,6 +60,11 @@ def per_sample(seed: int) -> dict[str, Tensor]:
 CASES = [
     Case("softmax"),
     Case("softmax", {"bias": False}),
+    *[Case("label_smoothing", {"bias": bias}) for bias in (True, False)],
+    *[Case("label_smoothing", {"smoothing": e}) for e in (0.0, 0.6)],
+    *[Case("label_aware_smoothing", {"class_counts": COUNTS, "bias": bias}) for bias in (True, False)],
+    Case("label_aware_smoothing", {"class_counts": COUNTS, "head_smoothing": 0.7, "tail_smoothing": 0.2}),
+    Case("label_aware_smoothing", {"class_counts": (4,) * 8, "tail_smoothing": 0.1}),
     Case("modified_softmax"),
     Case("normface"),
     Case("normface", {"scale": 20.0, "learnable_scale": False}),
@@ -103,6 +119,11 @@ CASES = [
     Case("unified", {"scale": 24.0, "m0": 0.5, "m2": 0.3, "power": 2.0, "wrong_class_relu": True}),
     Case("unified", {"scale": 24.0, "m2": 0.3, "power": 0.5}),
     Case("unified", {"scale": 24.0, "m0": 0.8, "m2": 0.3, "power": 2.0, "margin_grad": "detached"}),
+    *[
+        Case(name, {"scale": 24.0, "margin_steps": 7, **more}, steps=steps)
+        for name, more in GROWING
+        for steps in (0, 3, 12)
+    ],
     Case("curricularface"),
     Case("curricularface", {"scale": 10.0, "margin": 0.2, "momentum": 0.4}),
     Case("curricularface", {"scale": 10.0, "momentum": 0.4}, training=False),
@@ -155,6 +176,8 @@ CASES = [
     Case("lm_softmax", {"scale": 10.0}, add={"zero_centroid": {"weight": 5.0}}),
     Case("softmax", add={"zero_centroid": {"weight": 2.0}, "sample_margin": {"weight": 0.5}}),
     Case("focal", add={"zero_centroid": {}}),
+    Case("label_smoothing", add={"zero_centroid": {}}),
+    Case("arcface", {"margin_steps": 4}, add={"sample_margin": {}, "cosface": {"margin_steps": 8}}, steps=2),
     Case("l_softmax", add={"zero_centroid": {}}),
     Case("modified_softmax", add={"zero_centroid": {}}),
     Case("normface", {"normalize": "embeddings"}, add={"zero_centroid": {}}),
@@ -221,7 +244,7 @@ def expected(case: Case, head: hs.Head, x: Tensor, y: Tensor) -> tuple[Tensor, d
             k[{"bias": "b"}.get(key, key)] = learned = leaf(parameter)
             if parameter.requires_grad:
                 leaves[f"{prefix}.{key}"] = learned
-        if name in ("sphereface", "l_softmax"):
+        if name in ("sphereface", "l_softmax") or "margin_steps" in k:
             k["step"] = case.steps
         if name == "curricularface":
             k |= {"t": module.t.clone(), "training": case.training}
@@ -315,6 +338,21 @@ def test_only_advance_moves_the_annealing(name: str) -> None:
     assert int(head.objective.step) == 1
     assert not torch.equal(before, head(x, y))
     assert "objective.step" in head.state_dict()
+
+
+@pytest.mark.parametrize(("name", "keywords"), GROWING)
+def test_only_advance_moves_the_margins(name: str, keywords: dict[str, Any]) -> None:
+    x, w, y = batch()
+    head, full = (build(Case(name, {**keywords, **more}), "dense", None, w) for more in ({"margin_steps": 2}, {}))
+    losses = []
+    for step in range(5):
+        assert int(head.objective.step) == int(head.state_dict()["objective.step"]) == step
+        losses.append(float(head(x, y).detach()))
+        assert losses[-1] == float(head.eval()(x, y).detach())
+        head.train().advance()
+    assert len(set(losses[:3])) == 3
+    assert losses[2] == losses[3] == losses[4] == float(full(x, y).detach())
+    assert "objective.step" not in full.state_dict()
 
 
 @pytest.mark.parametrize(

@@ -16,6 +16,8 @@ ALONE = [n for n in ref.HEADS if n not in ("center", "zero_centroid", "hypersphe
 OBJECTIVES: list[tuple[str, dict[str, Any]]] = [
     *[(name, {}) for name in ALONE],
     ("softmax", {"bias": False}),
+    ("label_smoothing", {"bias": False, "smoothing": 0.9}),
+    ("label_aware_smoothing", {"bias": False, "head_smoothing": 0.9, "tail_smoothing": 0.4}),
     ("normface", {"normalize": "embeddings"}),
     ("normface", {"normalize": "prototypes"}),
     ("normface", {"power": 0.5}),
@@ -34,6 +36,10 @@ OBJECTIVES: list[tuple[str, dict[str, Any]]] = [
     ("ampface", {"wrong_class_relu": False}),
     ("unified", {"m0": 0.8, "m1": 1.3, "m2": 0.2, "m3": 0.1, "power": 0.7}),
     ("unified", {"m1": 1.35, "wrong_class_relu": True, "margin_grad": "detached"}),
+    ("cosface", {"margin_steps": 2}),
+    ("arcface", {"margin_steps": 5}),
+    ("ampface", {"margin_steps": 5, "margin_grad": "detached"}),
+    ("unified", {"m0": 0.8, "m1": 1.3, "m2": 0.2, "m3": 0.1, "margin_steps": 5}),
     ("focal", {"gamma": 0.5}),
     ("focal", {"gamma": 0.0}),
     ("gm_softmax", {"beta2": -1e4}),
@@ -49,7 +55,10 @@ OBJECTIVES: list[tuple[str, dict[str, Any]]] = [
 ]
 SCALED = [
     name for name in ALONE
-    if name not in ("softmax", "modified_softmax", "focal", "l_softmax", "c_contrastive", "c_triplet", "sample_margin")
+    if name not in (
+        "softmax", "label_smoothing", "label_aware_smoothing", "modified_softmax", "focal", "l_softmax",
+        "c_contrastive", "c_triplet", "sample_margin",
+    )
 ]  # fmt: skip
 DTYPES = [torch.float16, torch.bfloat16, torch.float32, torch.float64]
 EXTREMES = ["on", "opposite", "zero", "two classes", "strangers", "1e4", "1e18", "1e-20"]
@@ -66,7 +75,8 @@ def representable(extremes: list[str]) -> list[Any]:
 
 
 def required(name: str, num_classes: int) -> dict[str, Any]:
-    return {"class_counts": [3 + 10 * c for c in range(num_classes)]} if name == "ldam" else {}
+    counted = name in ("ldam", "label_aware_smoothing")
+    return {"class_counts": [3 + 10 * c for c in range(num_classes)]} if counted else {}
 
 
 def make(name: str, num_classes: int = NUM_CLASSES, dim: int = DIM, **keywords: Any) -> hs.Head:
@@ -149,6 +159,32 @@ def test_scale_1000(name: str, dtype: torch.dtype, engine: str, extreme: str) ->
     head = make(name, engine=engine, scale=1000.0)
     x, y = situation(extreme, head)
     check(head, x, y, dtype)
+
+
+@pytest.mark.parametrize("steps", [0, 1, 2])
+@pytest.mark.parametrize("extreme", ["on", "opposite", "random"])
+@pytest.mark.parametrize("dtype", DTYPES, ids=lambda d: str(d)[6:])
+@pytest.mark.parametrize("name", ["cosface", "arcface", "ampface", "unified"])
+def test_scale_1000_while_the_margins_grow(name: str, dtype: torch.dtype, extreme: str, steps: int) -> None:
+    more = {"m0": 0.8, "m1": 1.3, "m2": 0.2, "m3": 0.1} if name == "unified" else {}
+    head = make(name, scale=1000.0, margin_steps=2, **more)
+    for _ in range(steps):
+        head.advance()
+    x, y = situation(extreme, head)
+    check(head, x, y, dtype)
+
+
+@pytest.mark.parametrize("name", ["label_smoothing", "label_aware_smoothing"])
+def test_smoothing_stays_exact_where_the_loss_is_large_or_small(name: str) -> None:
+    """Logits of thousands, in float32: cross-entropy by its definition, in float64."""
+    head = make(name, 2)
+    with torch.no_grad():
+        head.weight.copy_(torch.tensor([[1.0, 2, 0, 0], [-1, 0.5, 0, 0]]))
+    x, y = torch.tensor([[3e3, 1e3, 0, 0], [-4e3, 1e3, 0, 0], [1e-3, 0, 0, 0]]), torch.tensor([0, 0, 1])
+    loss = head(x, y)
+    keywords = {**required(name, 2), "b": head.objective.bias.detach().double()}
+    wanted = ref.HEADS[name](x.double(), head.weight.detach().double(), y, **keywords)
+    assert float(loss.detach()) == pytest.approx(float(wanted), rel=1e-6)
 
 
 @pytest.mark.parametrize(("name", "keywords"), OBJECTIVES)

@@ -12,9 +12,10 @@ from tests.losses import reference as ref
 
 NUM_CLASSES, DIM, SCALE = 7, 4, 16.0
 COUNTS = tuple(range(1, NUM_CLASSES + 1))
-REQUIRED: dict[str, dict[str, Any]] = {"ldam": {"class_counts": COUNTS}}
+REQUIRED: dict[str, dict[str, Any]] = {name: {"class_counts": COUNTS} for name in ("ldam", "label_aware_smoothing")}
 PROXY = [n for n in ref.HEADS if n not in ("center", "zero_centroid", "hyperspherical_energy")]
-COSINE = [n for n in PROXY if n not in ("softmax", "focal", "modified_softmax", "l_softmax", "sphereface")]
+RAW = ("softmax", "label_smoothing", "label_aware_smoothing", "focal", "modified_softmax", "l_softmax", "sphereface")
+COSINE = [n for n in PROXY if n not in RAW]
 
 
 def batch(seed: int = 0, rows: int = 10, strangers: bool = False) -> tuple[Tensor, Tensor, Tensor]:
@@ -82,6 +83,18 @@ PAIRS: list[tuple[str, dict[str, Any], str, dict[str, Any]]] = [
     ("normface", {"normalize": "prototypes"}, "modified_softmax", {}),
     ("focal", {"gamma": 0.0, "bias": False}, "softmax", {"bias": False}),
     ("softmax", {}, "softmax", {"bias": False}),
+    ("label_smoothing", {"smoothing": 0.0}, "softmax", {}),
+    ("label_aware_smoothing", {"head_smoothing": 0.0}, "softmax", {}),
+    (
+        "label_aware_smoothing",
+        {"class_counts": (5,) * NUM_CLASSES, "head_smoothing": 0.2 * (NUM_CLASSES - 1) / NUM_CLASSES},
+        "label_smoothing",
+        {"smoothing": 0.2},
+    ),
+    ("cosface", {"scale": SCALE, "margin_steps": 3}, "normface", FIXED),
+    ("arcface", {"scale": SCALE, "margin_steps": 3}, "normface", FIXED),
+    ("ampface", {"scale": SCALE, "margin_steps": 3, "wrong_class_relu": False}, "normface", FIXED),
+    ("unified", {"scale": SCALE, "m0": 0.5, "m1": 1.5, "m2": 0.3, "m3": 0.2, "margin_steps": 3}, "normface", FIXED),
 ]
 
 
@@ -92,6 +105,18 @@ def test_special_cases(
 ) -> None:
     x, w, y = batch(strangers=strangers)
     assert_same(run(one, x, w, y, **with_these), run(other, x, w, y, **with_those))
+
+
+@pytest.mark.parametrize("smoothing", [0.0, 0.1, 0.9])
+def test_label_smoothing_is_torchs(smoothing: float) -> None:
+    x, w, y = batch(4, strangers=True)
+    mine, theirs = (run("label_smoothing", x, w, y, smoothing=smoothing), x.clone().requires_grad_())
+    prototypes = w.clone().requires_grad_()
+    loss = torch.nn.functional.cross_entropy(theirs @ prototypes.T, y, ignore_index=-1, label_smoothing=smoothing)
+    loss.backward()
+    assert theirs.grad is not None
+    assert prototypes.grad is not None
+    assert_same(mine, (loss.detach(), theirs.grad, prototypes.grad))
 
 
 def test_multiplicative_margin_is_sphereface_r_below_pi_over_m() -> None:
@@ -202,9 +227,9 @@ def test_permuting_the_classes_permutes_the_gradients(name: str, engine: str) ->
     place = torch.empty_like(order)
     place[order] = torch.arange(NUM_CLASSES)  # where each class went
     moved = torch.where(y >= 0, place[y], y)
-    extra = {"class_counts": COUNTS} if name == "ldam" else {}
+    extra = REQUIRED.get(name, {})
     loss, dx, dw = run(name, x, w, y, engine=engine, **extra)
-    extra = {"class_counts": tuple(COUNTS[int(i)] for i in order)} if name == "ldam" else {}
+    extra = {"class_counts": tuple(COUNTS[int(i)] for i in order)} if extra else {}
     assert_same(run(name, x, w[order], moved, engine=engine, **extra), (loss, dx, dw[order]))
 
 

@@ -93,12 +93,14 @@ def test_unknown_step(tmp_path: Path) -> None:
 
 def test_a_log_drops_what_came_after_the_checkpoint(tmp_path: Path) -> None:
     path = tmp_path / "log.jsonl"
-    log = JsonLines(path, step=0)
+    log = JsonLines(path)
+    log.begin(0)
     for step in range(1, 6):
         log.write({"step": step, "loss": step / 2})
     with path.open("a") as file:
         file.write('{"step": 6, "lo')
-    again = JsonLines(path, step=3)
+    again = JsonLines(path)
+    again.begin(3)
     again.write({"step": 4, "loss": 9.0})
     assert [(record["step"], record["loss"]) for record in read_log(path)] == [(1, 0.5), (2, 1.0), (3, 1.5), (4, 9.0)]
     assert all(json.loads(line) for line in path.read_text().splitlines())

@@ -6,7 +6,7 @@ import pytest
 
 from hypersphere.cli import main
 from hypersphere.core.config import load_toml
-from hypersphere.training import Trainer, load_recipe
+from hypersphere.training import SHIPPED_RECIPES, Trainer, load_recipe
 from hypersphere.training.logs import read_log
 
 ROOT = Path(__file__).parents[2]
@@ -39,6 +39,17 @@ def test_the_list_names_them_all(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["train", "--list", "--recipes", str(ROOT / "recipes")]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert len(lines) == len(RECIPES)
+
+
+def test_the_package_has_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert sorted(path.relative_to(SHIPPED_RECIPES) for path in SHIPPED_RECIPES.rglob("*.toml")) == [
+        path.relative_to(ROOT / "recipes") for path in RECIPES
+    ]
+    monkeypatch.chdir(tmp_path)
+    assert main(["train", "--list"]) == 0
+    assert len(capsys.readouterr().out.splitlines()) == len(RECIPES)
 
 
 def test_a_recipe_for_other_data_says_what_it_needs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

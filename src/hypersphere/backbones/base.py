@@ -72,13 +72,17 @@ class Backbone(nn.Module):
         raise TypeError(f"{type(self).__name__} does not say how it ends")
 
     def forward(self, images: Tensor) -> Tensor:
+        x = self.embed(self.last_map(images))
+        return x.relu() if self.last_relu else x
+
+    def last_map(self, images: Tensor) -> Tensor:
+        """Images to the map that `embed` takes."""
         self.check(images)
         forward = recomputed if self.checkpointing and torch.is_grad_enabled() else run
         x = images
         for stage in self.stages():
             x = forward(stage, x)
-        x = self.embed(x)
-        return x.relu() if self.last_relu else x
+        return x
 
     def check(self, images: Tensor) -> None:
         """Images must be floating, of the channels and the size that the net was made for."""

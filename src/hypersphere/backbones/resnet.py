@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import ClassVar, Unpack
+from typing import ClassVar, Literal, Unpack, overload
 
 from torch import Tensor, nn
 
@@ -156,7 +156,8 @@ class ResNet50(ResNet):
     """ResNet-50 for re-identification, and for ImageNet-LT.
 
     Its pooled features are 2048 wide: `dim=2048` is the net of the papers, any other `dim` adds a linear layer. The
-    re-identification baseline: `dim=2048, input_size=(256, 128), last_stride=1, bnneck=True`.
+    re-identification baseline: `dim=2048, input_size=(256, 128), last_stride=1, bnneck=True`. It takes the ID loss
+    after the neck and the triplet loss before it: `embeddings, features = net(images, before_neck=True)`.
 
     Args:
         last_stride: of the fourth stage; 1 keeps a map twice as large.
@@ -186,3 +187,17 @@ class ResNet50(ResNet):
 
     def embed(self, x: Tensor) -> Tensor:
         return self.finish(x, self.projection, self.bnneck)
+
+    @overload
+    def forward(self, images: Tensor, *, before_neck: Literal[False] = False) -> Tensor: ...
+    @overload
+    def forward(self, images: Tensor, *, before_neck: Literal[True]) -> tuple[Tensor, Tensor]: ...
+    def forward(self, images: Tensor, *, before_neck: bool = False) -> Tensor | tuple[Tensor, Tensor]:
+        """The embeddings; with `before_neck`, these and the features (N, dim) that the neck takes."""
+        if not before_neck:
+            return super().forward(images)
+        if isinstance(self.bnneck, nn.Identity):
+            raise ValueError("before_neck=True needs a neck: make this resnet50 with bnneck=True")
+        features = self.finish(self.last_map(images), self.projection)
+        embeddings = self.finish(features, self.bnneck)
+        return embeddings.relu() if self.last_relu else embeddings, features

@@ -1,45 +1,115 @@
-"""`hypersphere demo`: the toy problem of the LM-Softmax paper, solved and drawn."""
+"""`hypersphere demo`: three losses trained on pocket faces, compared on people never seen, in a report."""
 
 from __future__ import annotations
 
-import argparse
+import json
+import time
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-import torch
-
+from hypersphere.cli.demo_report import COLUMNS, FARS, LOSSES, RECIPE, Outcome, Sphere, build_report, row, sphere
 from hypersphere.core import Progress
-from hypersphere.plots import save_figure
-from hypersphere.theory import OPTIMUM_DEGREES, TOY_LOSSES, draw_toy, solve_toy
+from hypersphere.core.config import digest
+from hypersphere.evaluation import compare_accuracy, pair_metrics, verify_pairs
+from hypersphere.plots import new_figure
+from hypersphere.training import Recipe, Trained, Trainer, load_recipe, read_log, unseen_pairs
+from hypersphere.training.checkpoints import write_atomically
+
+_WIDTHS = (12, 24, 24, 9, 14, 14, 9)
+
+
+@dataclass(frozen=True)
+class Extent:
+    """How much the demo does; smaller in tests.
+
+    Args:
+        steps: of training; the recipe's own by default.
+        people: never seen in training, to test with.
+        pairs: of their images.
+    """
+
+    steps: int | None = None
+    people: int = 400
+    pairs: int = 12_000
 
 
 def add_command(commands: Any) -> None:
     """Add `demo` to the command line."""
-    parser = commands.add_parser("demo", help="solve and draw the toy problem of the LM-Softmax paper")
-    parser.add_argument("--out", type=Path, default=Path("runs/demo"), help="folder for the picture (%(default)s)")
-    parser.add_argument("--steps", type=int, default=13_000, help="optimisation steps per loss (%(default)s)")
-    parser.add_argument("--seed", type=int, default=0, help="seed of prototypes and features (%(default)s)")
-    parser.set_defaults(run=run)
+    parser = commands.add_parser("demo", help="train three losses on pocket faces and compare them in a report")
+    parser.add_argument("--out", type=Path, default=Path("runs/demo"), help="folder of runs and report (%(default)s)")
+    parser.add_argument("--seed", type=int, default=0, help="of weights, order and augmentation (%(default)s)")
+    parser.set_defaults(run=lambda options: run_demo(options.out, options.seed))
 
 
-def run(options: argparse.Namespace) -> None:
-    """Solve with each loss, print the class margins and write the spheres."""
-    if options.steps < 1:
-        raise ValueError(f"--steps {options.steps} must be at least 1")
-    torch.set_num_threads(1)
-    options.out.mkdir(parents=True, exist_ok=True)
-    print("8 prototypes and 10 samples of each, free on the 3-D sphere (Learning Towards the Largest Margins, Fig. 3)")
-    print(f"{options.steps:,} steps of SGD, seed {options.seed}; class margins in degrees\n")
-    print(f"{'loss':<12}{'ours':>8}{'paper':>8}{'optimum':>9}{'least sample margin':>21}")
-    solutions = {}
-    for loss in TOY_LOSSES:
-        with Progress(loss.title, "steps") as progress:
-            solution = solve_toy(loss, steps=options.steps, seed=options.seed, progress=progress)
-        solutions[loss] = solution
-        print(
-            f"{loss.title:<12}{solution.class_margin_degrees:>8.2f}{loss.paper_degrees:>8.2f}{OPTIMUM_DEGREES:>9.2f}"
-            f"{solution.sample_margin:>21.3f}",
-            flush=True,
-        )
-    picture = save_figure(draw_toy(solutions), options.out / "spheres.png")
-    print(f"\nThe four spheres: {picture}")
+def run_demo(out: Path, seed: int, extent: Extent | None = None) -> None:
+    """Train each loss (or take up its run), print the table and write the report."""
+    extent, start = extent or Extent(), time.monotonic()
+    if seed < 0:
+        raise ValueError(f"--seed {seed} must be 0 or more")
+    new_figure(1, 1)  # fails now, not after training, where matplotlib is missing
+    out.mkdir(parents=True, exist_ok=True)
+    recipes = {name: _recipe(name, seed, extent) for name in LOSSES}
+    data = recipes["softmax"].data
+    print(f"Training on {data.identities:,} pocket people, {data.images_per_identity} images of each; testing on")
+    print(f"{extent.pairs:,} pairs of images of {extent.people} people never seen. Seed {seed}.\n")
+    _print_row(COLUMNS)
+    pairs = unseen_pairs(recipes["softmax"], extent.people, extent.pairs)
+    if pairs is None:
+        raise ValueError(f"{RECIPE}: the demo needs data.source='pocket'")
+    subjects = pairs.subjects
+    outcomes: dict[str, Outcome] = {}
+    spheres: list[Sphere] = []
+    for name, recipe in recipes.items():
+        trainer = Trainer(recipe, out / f"{name}-{digest(recipe)}")
+        if not spheres:
+            spheres.append(sphere("before training", trainer.backbone, pairs))
+        trained, seconds = _train(trainer, LOSSES[name])
+        scores = pairs.scores(trained.backbone)
+        result = verify_pairs(scores, pairs.same, subjects=subjects)
+        metrics = pair_metrics(scores, pairs.same, subjects, FARS)
+        gain = None
+        if outcomes:
+            gain = compare_accuracy(outcomes["softmax"].result.right, result.right, subjects=subjects).figure
+        log = read_log(trained.folder / "log.jsonl")
+        outcomes[name] = Outcome(LOSSES[name], recipe, trained.folder, scores, result, metrics, gain, log, seconds)
+        spheres.append(sphere(f"after, {LOSSES[name]}", trained.backbone, pairs))
+        _print_row(row(outcomes[name], intervals=False))
+    page = build_report(outcomes, spheres, pairs, out=out, seed=seed, seconds=time.monotonic() - start)
+    print(f"\nThe report: {page.save(out / 'report.html')}")
+
+
+def _print_row(cells: tuple[str, ...]) -> None:
+    first, *rest = (f"{cell:{'<' if i == 0 else '>'}{_WIDTHS[i]}}" for i, cell in enumerate(cells))
+    print(first + "".join(rest), flush=True)
+
+
+def _recipe(name: str, seed: int, extent: Extent) -> Recipe:
+    recipe = load_recipe(RECIPE, [f"head.name={name}", f"train.seed={seed}"])
+    if extent.steps is None:
+        return recipe
+    return replace(recipe, train=replace(recipe.train, steps=extent.steps, epochs=None))
+
+
+def _train(trainer: Trainer, title: str) -> tuple[Trained, float | None]:
+    """The trained network, and the seconds it took over all calls: None where one was killed and did not say."""
+    clock = trainer.folder / "seconds.json"
+    spent = json.loads(clock.read_text())["seconds"] if clock.exists() else None
+    saved = trainer.checkpoints.steps()
+    if saved[-1:] == [trainer.total]:
+        return trainer.run(), spent
+    clock.unlink(missing_ok=True)
+    start = time.monotonic()
+    try:
+        with Progress(f"training {title}", "steps") as progress:
+            return trainer.run(progress), _added(spent, start, saved)
+    finally:
+        total = _added(spent, start, saved)
+        if total is not None:
+            write_atomically(clock, json.dumps({"seconds": total}).encode())
+
+
+def _added(spent: float | None, start: float, saved: list[int]) -> float | None:
+    if spent is None and saved:
+        return None
+    return (spent or 0.0) + time.monotonic() - start

@@ -6,7 +6,8 @@ import argparse
 import sys
 from collections.abc import Sequence
 
-from hypersphere.cli import data, demo, evaluate, train
+from hypersphere.cli import bench, data, demo, evaluate, theory, train
+from hypersphere.training import TrainingStopped
 from hypersphere.version import __version__
 
 
@@ -17,12 +18,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     )
     parser.add_argument("--version", action="version", version=f"hypersphere {__version__}")
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
-    for group in (demo, train, data, evaluate):
+    for group in (demo, train, data, evaluate, theory, bench):
         group.add_command(commands)
     options = parser.parse_args(arguments)
     try:
         options.run(options)
-    except (ValueError, OSError, ModuleNotFoundError) as error:
+    except (ValueError, OSError, ModuleNotFoundError, TrainingStopped) as error:
         print(f"hypersphere: {error}", file=sys.stderr)
         return 2
     except KeyboardInterrupt:

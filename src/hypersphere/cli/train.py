@@ -3,28 +3,49 @@
 from __future__ import annotations
 
 import argparse
+import os
 import statistics
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import torch
-
 from hypersphere.core import Progress
-from hypersphere.core.config import digest, load_toml
-from hypersphere.training import Recipe, Trainer, compare_cells, load_recipe, unseen_pairs
+from hypersphere.core.config import as_table, digest, load_toml
+from hypersphere.evaluation import Verification
+from hypersphere.training import (
+    SHIPPED_RECIPES,
+    Logger,
+    Processes,
+    Recipe,
+    TensorBoard,
+    Trainer,
+    WeightsAndBiases,
+    compare_cells,
+    join_processes,
+    load_recipe,
+    train_recipe,
+    unseen_pairs,
+)
 
 
 def add_command(commands: Any) -> None:
     """Add `train` and `compare` to the command line."""
-    train = commands.add_parser("train", help="train a recipe, or go on where it stopped")
+    train = commands.add_parser(
+        "train",
+        help="train a recipe, or go on where it stopped",
+        description="Train a recipe, or go on where it stopped. Several processes: torchrun --nproc-per-node N -m"
+        " hypersphere train ...",
+    )
     train.add_argument("recipe", nargs="?", type=Path, help="a TOML file")
     train.add_argument(
         "settings", nargs="*", metavar="key=value", help="override the recipe, for example train.steps=100"
     )
     train.add_argument("--list", action="store_true", help="list the recipes below --recipes")
-    train.add_argument("--recipes", type=Path, default=Path("recipes"), help="folder of recipes (%(default)s)")
+    train.add_argument("--recipes", type=Path, help="folder of recipes (./recipes if it is there, or the package's)")
     train.add_argument("--out", type=Path, help="folder of the run (runs/RECIPE-HASH)")
-    train.add_argument("--device", default=None, help="cpu or cuda; what there is by default")
+    _add_machine(train)
+    train.add_argument("--tensorboard", action="store_true", help="log to OUT/tensorboard besides OUT/log.jsonl")
+    train.add_argument("--wandb", metavar="PROJECT", help="log to a project of Weights & Biases besides OUT/log.jsonl")
     train.set_defaults(run=run_train)
 
     compare = commands.add_parser(
@@ -36,35 +57,75 @@ def add_command(commands: Any) -> None:
     compare.add_argument("--grid", action="append", default=[], metavar="KEY=V,V,...", help="values of one setting")
     compare.add_argument("--seeds", type=int, default=1, help="runs of each cell (%(default)s)")
     compare.add_argument("--out", type=Path, help="folder of the cells (runs/compare-RECIPE)")
-    compare.add_argument("--device", default=None, help="cpu or cuda")
+    _add_machine(compare)
     compare.set_defaults(run=run_compare)
+
+
+def _add_machine(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--device", help="cpu or cuda; what there is by default")
+    parser.add_argument("--workers", type=int, help="processes that load images (0 on a CPU, up to 8 beside a GPU)")
+    parser.add_argument("--compile", action="store_true", help="hand the network to torch.compile")
 
 
 def run_train(options: argparse.Namespace) -> None:
     """Train, or list the recipes."""
     if options.list:
-        list_recipes(options.recipes)
+        here = Path("recipes")
+        list_recipes(options.recipes or (here if here.is_dir() else SHIPPED_RECIPES))
         return
     if options.recipe is None:
         raise ValueError("name a recipe, or --list them")
     recipe = load_recipe(options.recipe, options.settings)
     folder = options.out or Path("runs") / f"{options.recipe.stem}-{digest(recipe)}"
-    accuracy = train_one(recipe, folder, options.device)
-    print(f"verification accuracy on unseen identities: {accuracy}" if accuracy else "done")
+    loggers: list[Logger] = [TensorBoard(folder / "tensorboard")] if options.tensorboard else []
+    if options.wandb:
+        loggers.append(WeightsAndBiases(options.wandb, folder.name, as_table(recipe), folder))
+    with join_processes(options.device) as processes:
+        results = train_and_verify(recipe, folder, processes, options, f"training {recipe.head['name']}", loggers)
+        if not processes.first:
+            return
+    if len(results) == 1:
+        print(f"verification accuracy on unseen identities: {results[0].accuracy:.2%}")
+    elif results:
+        accuracies = ", ".join(f"{result.accuracy.value:.2%}" for result in results)
+        print(f"verification accuracy on unseen identities: {_mean(results):.2%}, the mean of {accuracies}")
     print(f"checkpoints, log and resolved recipe: {folder}")
 
 
-def train_one(recipe: Recipe, folder: Path, device: str | None) -> str:
-    """Train a recipe in a folder; returns the accuracy on unseen identities in words, where the data can tell."""
-    device = device or ("cuda" if torch.cuda.is_available() else "cpu")
-    trainer = Trainer(recipe, folder, device=device)
-    with Progress(f"training {recipe.head['name']}", "steps") as progress:
-        trained = trainer.run(progress)
+def train_and_verify(
+    recipe: Recipe,
+    folder: Path,
+    processes: Processes,
+    options: argparse.Namespace,
+    title: str,
+    loggers: Sequence[Logger] = (),
+) -> list[Verification]:
+    """Train a recipe; returns the accuracy on unseen identities, of each late snapshot, where the data can tell."""
+    threads = min(8, os.cpu_count() or 1) if processes.device.type == "cuda" else 0
+    workers = threads if options.workers is None else options.workers
+
+    def make(stage: Recipe, place: Path) -> Trainer:
+        with Progress("checking images", "images") as checking:
+            return Trainer(
+                stage,
+                place,
+                processes=processes,
+                loggers=loggers,
+                workers=workers,
+                compile=options.compile,
+                checking=checking if processes.first else None,
+            )
+
+    with Progress(title, "steps") as progress:
+        trained = train_recipe(recipe, folder, make, progress if processes.first else None)
     pairs = unseen_pairs(recipe)
-    if pairs is None:
-        return ""
-    result = pairs.verify(trained.backbone, device)
-    return f"{result.accuracy:.2%}"
+    if pairs is None or not processes.first:
+        return []
+    return pairs.verify_run(trained, str(processes.device))
+
+
+def _mean(results: Sequence[Verification]) -> float:
+    return statistics.mean(result.accuracy.value for result in results)
 
 
 def run_compare(options: argparse.Namespace) -> None:
@@ -72,20 +133,22 @@ def run_compare(options: argparse.Namespace) -> None:
     if options.seeds < 1:
         raise ValueError(f"--seeds {options.seeds} must be at least 1")
     out = options.out or Path("runs") / f"compare-{options.recipe.stem}"
-    device = options.device or ("cuda" if torch.cuda.is_available() else "cpu")
     heads = [name for name in options.heads.split(",") if name]
-    print(f"{'cell':<40}{'accuracy':>10}{'+-':>8}{'runs':>6}")
-    for title, recipes in compare_cells(options.recipe, options.settings, heads, options.grid, options.seeds):
-        scores = []
-        for recipe in recipes:
-            with Progress(f"{title}, seed {recipe.train.seed}", "steps") as progress:
-                trained = Trainer(recipe, out / digest(recipe), device=device).run(progress)
-            pairs = unseen_pairs(recipe)
-            if pairs is None:
-                raise ValueError("compare needs data with unseen identities: data.source='pocket'")
-            scores.append(pairs.verify(trained.backbone, device).accuracy.value)
-        spread = f"{statistics.stdev(scores):.2%}" if len(scores) > 1 else "-"
-        print(f"{title:<40}{statistics.mean(scores):>10.2%}{spread:>8}{len(scores):>6}", flush=True)
+    with join_processes(options.device) as processes:
+        if processes.first:
+            print(f"{'cell':<40}{'accuracy':>10}{'+-':>8}{'runs':>6}")
+        for title, recipes in compare_cells(options.recipe, options.settings, heads, options.grid, options.seeds):
+            scores = []
+            for recipe in recipes:
+                name = f"{title}, seed {recipe.train.seed}"
+                if unseen_pairs(recipe) is None:
+                    raise ValueError("compare needs data with unseen identities: data.source='pocket'")
+                results = train_and_verify(recipe, out / digest(recipe), processes, options, name)
+                if processes.first:
+                    scores.append(_mean(results))
+            if scores:
+                spread = f"{statistics.stdev(scores):.2%}" if len(scores) > 1 else "-"
+                print(f"{title:<40}{statistics.mean(scores):>10.2%}{spread:>8}{len(scores):>6}", flush=True)
 
 
 def list_recipes(folder: Path) -> None:

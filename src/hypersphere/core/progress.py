@@ -43,6 +43,7 @@ class Progress:
         self.interval = 0.1 if self.terminal else 10.0
         self.start = self.shown = time.monotonic()
         self.drawn = False
+        self.base: tuple[int, float] | None = None
 
     def __enter__(self) -> Progress:
         self.start = self.shown = time.monotonic()
@@ -53,15 +54,21 @@ class Progress:
             self.stream.write("\n")
             self.stream.flush()
 
-    def __call__(self, done: int, total: int) -> None:
+    def __call__(self, done: int, total: int, note: str = "") -> None:
+        """Show how far the work is; `note` is said besides.
+
+        What is done already at a first call within two seconds was done before: the rate counts from there.
+        """
         now = time.monotonic()
+        if self.base is None:
+            self.base = (done, now) if now - self.start < 2.0 else (0, self.start)
         if now - self.start < 2.0 or (now - self.shown < self.interval and done < total):
             return
         self.shown = now
         self.drawn = True
-        rate = done / (now - self.start)
+        rate = (done - self.base[0]) / (now - self.base[1])
         left = _clock((total - done) / rate) if rate > 0 else "?"
-        line = f"{self.title}: {done:,}/{total:,} {self.unit}, {_speed(rate)}, {left} left"
+        line = f"{self.title}: {done:,}/{total:,} {self.unit}, {_speed(rate)}, {left} left{f', {note}' if note else ''}"
         if self.terminal:
             filled = 24 * done // max(total, 1)
             self.stream.write(f"\r\x1b[2K[{'#' * filled}{'.' * (24 - filled)}] {line}")

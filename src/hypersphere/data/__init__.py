@@ -14,7 +14,7 @@ from hypersphere.data.named import NamedImages
 from hypersphere.data.overlap import shared_names, similar_identities
 from hypersphere.data.packs import PackSource, write_pack
 from hypersphere.data.pocket import PocketFaces, contact_sheet, verification_pairs
-from hypersphere.data.prefetch import Prefetcher
+from hypersphere.data.prefetch import Prefetcher, ProcessPrefetcher
 from hypersphere.data.readable import ReadReport, check_readable
 from hypersphere.data.recordio import RecordSource, write_records
 from hypersphere.data.samplers import ClassBalancedBatches, IdentityBatches, ShuffledBatches
@@ -45,6 +45,7 @@ __all__ = [
     "PackSource",
     "PocketFaces",
     "Prefetcher",
+    "ProcessPrefetcher",
     "ReadReport",
     "RecordSource",
     "ShuffledBatches",

@@ -101,6 +101,11 @@ class Augmentation:
         x = (x - mean) / std
         return self._erased(x, u[11], u[12:16])
 
+    @staticmethod
+    def skip(generator: torch.Generator, images: int) -> None:
+        """Draw what so many images would have drawn: with it, parts of a batch are changed as the whole would be."""
+        torch.rand(images, _DRAWS, generator=generator, device=generator.device)
+
     def _per_channel(self, name: str, images: Tensor) -> Tensor:
         values = _numbers(getattr(self, name))
         if len(values) not in (1, images.shape[1]):

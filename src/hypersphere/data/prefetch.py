@@ -1,11 +1,15 @@
-"""Loading ahead: what the next steps need is read by threads while this step computes."""
+"""Loading ahead: what the next steps need is read by threads or processes while this step computes."""
 
 from __future__ import annotations
 
+import warnings
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from typing import Generic, Self, TypeVar
+from multiprocessing import get_all_start_methods
+from typing import Any, Generic, Self, TypeVar
+
+from torch.utils.data import DataLoader, Dataset
 
 from hypersphere.core import check_integer
 
@@ -83,3 +87,73 @@ class Prefetcher(Generic[T]):
         while self._threads is not None and self._next < self._stop and len(self._ahead) < self.depth:
             self._ahead.append(self._threads.submit(self._load, self._next))
             self._next += 1
+
+
+class ProcessPrefetcher(Generic[T]):
+    """What `Prefetcher` does, by processes: for a caller whose own thread must not wait for Python's global lock.
+
+    Beside a GPU that needs thousands of launches a second, loading threads slow the caller down even while nothing is
+    waited for. The processes are forked: `load` needs no pickling, must not touch CUDA, and returns tensors.
+
+    Args:
+        load, start, stop: as for `Prefetcher`.
+        workers: processes; each loads three items ahead.
+        pin: put the tensors in page-locked memory, from where copies to a GPU do not wait.
+
+    Example:
+        >>> with ProcessPrefetcher(load, start=0, stop=1000, workers=8, pin=True) as batches:
+        ...     images, labels = next(batches)
+    """
+
+    def __init__(self, load: Callable[[int], T], *, start: int = 0, stop: int, workers: int, pin: bool = False) -> None:
+        check_integer("start", start, 0)
+        check_integer("stop", stop, 0)
+        check_integer("workers", workers, 1)
+        if "fork" not in get_all_start_methods():
+            raise ValueError("this system cannot fork processes: load with threads, or with workers=0")
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", "This DataLoader will create")
+            loader: DataLoader[Any] = DataLoader(
+                _Steps(load),
+                batch_size=None,
+                sampler=range(start, max(start, stop)),
+                num_workers=workers,
+                prefetch_factor=3,
+                pin_memory=pin,
+                multiprocessing_context="fork",
+            )
+            self._items: Iterator[Any] = iter(loader)
+
+    def __iter__(self) -> Self:
+        return self
+
+    def __next__(self) -> T:
+        item = next(self._items)
+        if isinstance(item, Exception):
+            self.close()
+            raise item
+        result: T = item
+        return result
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """End the iteration and the processes."""
+        self._items = iter(())
+
+
+class _Steps(Dataset[Any]):
+    """Steps to items; an error is an item too, so that it arrives as it was raised."""
+
+    def __init__(self, load: Callable[[int], Any]) -> None:
+        self.load = load
+
+    def __getitem__(self, step: int) -> Any:
+        try:
+            return self.load(step)
+        except Exception as error:
+            return error

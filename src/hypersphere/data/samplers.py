@@ -8,6 +8,7 @@ process would see.
 
 from __future__ import annotations
 
+import threading
 import zlib
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
@@ -33,7 +34,8 @@ class _Batches(ABC):
         self.seed, self.rank, self.world_size = seed, rank, world_size
         self.epoch = 0
         self.position = 0
-        self._ordered: tuple[int, Integers] | None = None
+        self._ordered: dict[int, Integers] = {}
+        self._lock = threading.Lock()
 
     @abstractmethod
     def settings(self) -> dict[str, int]:
@@ -49,16 +51,26 @@ class _Batches(ABC):
 
     def next_batch(self) -> Integers:
         """The indices of this rank's part of the next batch."""
-        if self._ordered is None or self._ordered[0] != self.epoch:
-            self._ordered = self.epoch, self._order(np.random.default_rng([self.seed, self.epoch]))
-        start, end = self._bounds(self.position)
+        step = self.epoch * self.batches_per_epoch + self.position
+        self.go_to(step + 1)
+        return self.batch_at(step)
+
+    def go_to(self, step: int) -> None:
+        """Make the batch of a step, counted from the first of epoch 0, the next one."""
+        self.epoch, self.position = divmod(step, self.batches_per_epoch)
+
+    def batch_at(self, step: int) -> Integers:
+        """The indices of this rank's part of any batch; the place in the epoch stays. Threads may call it."""
+        epoch, position = divmod(step, self.batches_per_epoch)
+        with self._lock:
+            if epoch not in self._ordered:
+                self._ordered = {at: order for at, order in self._ordered.items() if abs(at - epoch) == 1}
+                self._ordered[epoch] = self._order(np.random.default_rng([self.seed, epoch]))
+            order = self._ordered[epoch]
+        start, end = self._bounds(position)
         count = end - start
         part = slice(start + count * self.rank // self.world_size, start + count * (self.rank + 1) // self.world_size)
-        batch = self._ordered[1][part].copy()
-        self.position += 1
-        if self.position == self.batches_per_epoch:
-            self.epoch, self.position = self.epoch + 1, 0
-        return batch
+        return order[part].copy()
 
     def __iter__(self) -> Iterator[Integers]:
         """Batch after batch, without end."""

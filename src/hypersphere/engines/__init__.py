@@ -92,4 +92,6 @@ def reduce_negatives(
 
 
 def _column(value: Tensor | float, dtype: torch.dtype, like: Tensor) -> Tensor:
-    return torch.as_tensor(value, dtype=dtype, device=like.device).reshape(-1, 1)
+    if isinstance(value, Tensor):
+        return value.to(like.device, dtype).reshape(-1, 1)
+    return torch.full((1, 1), value, dtype=dtype, device=like.device)  # no copy from the host

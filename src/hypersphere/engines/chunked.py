@@ -35,7 +35,7 @@ class _Unit:
         self.inverse: Tensor | None = None
         if problem.reduction.normalize_prototypes:
             lengths = torch.linalg.vector_norm(self.unit, dim=1, keepdim=True)
-            self.inverse = lengths.hypot(lengths.new_tensor(math.sqrt(problem.reduction.eps))).reciprocal()
+            self.inverse = lengths.hypot(lengths.new_full((), math.sqrt(problem.reduction.eps))).reciprocal()
             self.unit = self.unit * self.inverse
 
     def through_norm(self, grad: Tensor) -> Tensor:

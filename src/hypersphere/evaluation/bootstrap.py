@@ -50,6 +50,12 @@ class PairWeights:
         for drawn in subject_draws(self.count, replicates, seed):
             yield np.where(single, drawn[self.left], drawn[self.left] * drawn[self.right])
 
+    def means(self, values: npt.ArrayLike, replicates: int, seed: int) -> Floats:
+        """(replicates,) means of values, one for each pair; NaN where no pair was drawn."""
+        numbers: Array = np.asarray(values, dtype=np.float64)
+        drawn = self.draws(replicates, seed)
+        return np.array([float(w @ numbers) / w.sum() if w.any() else np.nan for w in drawn])
+
 
 class WeightedRoc:
     """The ROC of pairs under changing weights; scores are sorted once.

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from hypersphere.evaluation.arrays import Bools
-from hypersphere.evaluation.bootstrap import Subjects, bootstrap_roc
+from hypersphere.evaluation.arrays import Bools, Floats
+from hypersphere.evaluation.bootstrap import PairWeights, Subjects, bootstrap_roc
 from hypersphere.evaluation.figures import Figure, NotMeasurable, Z, check_measurable
 from hypersphere.evaluation.roc import Roc, roc_curve
 
@@ -42,8 +42,7 @@ def mcnemar(first_right: npt.ArrayLike, second_right: npt.ArrayLike) -> Differen
     """
     from scipy.special import bdtr
 
-    one, two = (np.asarray(right, dtype=bool) for right in (first_right, second_right))
-    _check_same(one, two)
+    one, two = _decisions(first_right, second_right)
     only_first, only_second, n = int((one & ~two).sum()), int((two & ~one).sum()), len(one)
     changed = only_first + only_second
     p = min(1.0, 2 * float(bdtr(min(only_first, only_second), changed, 0.5))) if changed else 1.0
@@ -52,6 +51,35 @@ def mcnemar(first_right: npt.ArrayLike, second_right: npt.ArrayLike) -> Differen
     value = (only_second - only_first) / n
     low, high = max(-1.0, middle - half), min(1.0, middle + half)
     return Difference(Figure(value, min(low, value), max(high, value), n, "agresti-min"), p, "mcnemar, exact")
+
+
+def compare_accuracy(
+    first_right: npt.ArrayLike,
+    second_right: npt.ArrayLike,
+    *,
+    subjects: Subjects,
+    replicates: int = 1000,
+    seed: int = 0,
+) -> Difference:
+    """The difference of two systems' accuracies on pairs that share people, by drawing people.
+
+        p = 2 (1 + min(#{d <= 0}, #{d >= 0})) / (1 + replicates), at most 1
+
+    The interval knows of other people, not of other training runs.
+
+    Args:
+        first_right, second_right: (n,) whether each pair was decided rightly, as `Verification.right`.
+        subjects: (n,) people on the first images, and on the second.
+        replicates: how many draws.
+        seed: of the draws.
+
+    Example:
+        >>> compare_accuracy([True, False], [True, True], subjects=([0, 0], [0, 1])).figure.value
+        0.5
+    """
+    one, two = _decisions(first_right, second_right)
+    gain, weights = two.astype(np.float64) - one, PairWeights(len(one), subjects)
+    return _drawn_difference(float(gain.mean()), weights.means(gain, replicates, seed), len(one), weights.name)
 
 
 def compare_tar(
@@ -88,15 +116,23 @@ def compare_tar(
         bootstrap_roc(scores, same, read, subjects=subjects, replicates=replicates, seed=seed)[:, 0]
         for scores in (first_scores, second_scores)
     )
-    drawn = (second - first)[~np.isnan(first)]
     value = curves[1].tar_at(far) - curves[0].tar_at(far)
-    low, high = np.quantile(drawn, [0.025, 0.975])
-    p = 2 * (1 + min(int((drawn <= 0).sum()), int((drawn >= 0).sum()))) / (1 + len(drawn))
-    name = "bootstrap over pairs" if subjects is None else "bootstrap over subjects"
-    figure = Figure(value, min(value, float(low)), max(value, float(high)), curves[0].genuine, name)
+    name = PairWeights(len(np.asarray(same)), subjects).name
+    return _drawn_difference(value, second - first, curves[0].genuine, name)
+
+
+def _drawn_difference(value: float, drawn: Floats, n: int, name: str) -> Difference:
+    known = drawn[~np.isnan(drawn)]
+    if len(known) == 0:
+        raise ValueError("no replicate drew a pair; there are too few subjects to bootstrap")
+    low, high = np.quantile(known, [0.025, 0.975])
+    p = 2 * (1 + min(int((known <= 0).sum()), int((known >= 0).sum()))) / (1 + len(known))
+    figure = Figure(value, min(value, float(low)), max(value, float(high)), n, name)
     return Difference(figure, min(1.0, p), f"paired {name}")
 
 
-def _check_same(one: Bools, two: Bools) -> None:
+def _decisions(first_right: npt.ArrayLike, second_right: npt.ArrayLike) -> tuple[Bools, Bools]:
+    one, two = (np.asarray(right, dtype=bool) for right in (first_right, second_right))
     if one.ndim != 1 or one.shape != two.shape or len(one) == 0:
         raise ValueError(f"first_right {one.shape} and second_right {two.shape} must be lists of the same pairs")
+    return one, two

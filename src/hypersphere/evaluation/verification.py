@@ -142,8 +142,7 @@ def verify_pairs(
     accuracy = Figure(mean, *wilson_interval(min(mean * total, total), total), total, "wilson")
     if subjects is not None:
         weights = PairWeights(total, subjects)
-        drawn = [float(w @ right) / w.sum() if w.any() else np.nan for w in weights.draws(1000, 0)]
-        accuracy = percentile_figure(mean, np.array(drawn), total, weights.count, weights.name)
+        accuracy = percentile_figure(mean, weights.means(right, 1000, 0), total, weights.count, weights.name)
     return Verification(
         accuracy,
         float(np.std(accuracies, ddof=1)),

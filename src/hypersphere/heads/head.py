@@ -37,6 +37,9 @@ class Head(nn.Module):
     """
 
     weight: Tensor
+    checked: bool = True
+    """Whether each call looks at values (finite embeddings, the range of labels): on a GPU it waits for them. Shapes
+    and dtypes are checked in any case. Who sets it to False answers for the labels."""
 
     def __init__(
         self,
@@ -75,8 +78,8 @@ class Head(nn.Module):
             labels: (N,) integers in [0, num_classes), or -1.
             rows: per-sample parameters of the loss, where it has any (`gm_softmax`).
         """
-        check_embeddings(embeddings, self.dim)
-        labels = check_labels(labels, embeddings, self.num_classes)
+        check_embeddings(embeddings, self.dim, values=self.checked)
+        labels = check_labels(labels, embeddings, self.num_classes, values=self.checked)
         check_rows(rows, labels, self.objective)
         with torch.autocast(embeddings.device.type, enabled=False):
             batch = Batch(
@@ -88,6 +91,7 @@ class Head(nn.Module):
                 self.engine,
                 self.chunk_size,
                 rows,
+                self.checked,
             )
             loss: Tensor = self.objective(batch)
             for name, extra in self.added.items():
@@ -97,7 +101,7 @@ class Head(nn.Module):
     @torch.no_grad()
     def cosines(self, embeddings: Tensor) -> Tensor:
         """(N, num_classes): the cosine of every embedding and prototype, for looking, not for training."""
-        check_embeddings(embeddings, self.dim)
+        check_embeddings(embeddings, self.dim, values=self.checked)
         dtype = compute_dtype(embeddings, self.weight)
         with torch.autocast(embeddings.device.type, enabled=False):
             return normalize(embeddings.to(dtype), self.eps) @ normalize(self.weight.to(dtype), self.eps).T
@@ -116,14 +120,17 @@ class Head(nn.Module):
 class PairLoss(nn.Module):
     """A loss on the embeddings of a batch alone: `loss(embeddings, labels)`."""
 
+    checked: bool = True
+    """As of `Head`."""
+
     def __init__(self, objective: Objective, eps: float = EPS) -> None:
         super().__init__()
         self.objective = objective
         self.eps = check_positive("eps", eps)
 
     def forward(self, embeddings: Tensor, labels: Tensor) -> Tensor:
-        check_embeddings(embeddings, None)
-        labels = check_labels(labels, embeddings, None)
+        check_embeddings(embeddings, None, values=self.checked)
+        labels = check_labels(labels, embeddings, None, values=self.checked)
         with torch.autocast(embeddings.device.type, enabled=False):
             x = to_compute_dtype(embeddings, compute_dtype(embeddings))
             loss: Tensor = self.objective(Batch(x, labels, x, eps=self.eps))

@@ -14,15 +14,15 @@ _INTEGERS = (torch.int8, torch.int16, torch.int32, torch.int64, torch.uint8)
 _DEGENERATE = 1e-3
 
 
-def check_embeddings(embeddings: Tensor, dim: int | None) -> None:
-    """Embeddings must be a finite floating (N, dim) tensor."""
+def check_embeddings(embeddings: Tensor, dim: int | None, *, values: bool = True) -> None:
+    """Embeddings must be a finite floating (N, dim) tensor; without `values`, they may hold NaN or infinity."""
     if not isinstance(embeddings, Tensor) or not embeddings.is_floating_point():
         kind = embeddings.dtype if isinstance(embeddings, Tensor) else type(embeddings).__name__
         raise ValueError(f"embeddings must be a floating tensor, not {kind}")
     if embeddings.dim() != 2 or (dim is not None and embeddings.shape[1] != dim):
         wanted = f"(N, {dim})" if dim is not None else "(N, dim)"
         raise ValueError(f"embeddings have shape {tuple(embeddings.shape)}; this loss takes {wanted}")
-    if torch.compiler.is_compiling():
+    if not values or torch.compiler.is_compiling():
         return
     finite = embeddings.isfinite()
     if not bool(finite.all()):
@@ -30,8 +30,11 @@ def check_embeddings(embeddings: Tensor, dim: int | None) -> None:
         raise ValueError(f"embeddings hold NaN or infinity in {len(bad)} of {len(finite)} rows, first in row {bad[0]}")
 
 
-def check_labels(labels: Tensor, embeddings: Tensor, num_classes: int | None) -> Tensor:
-    """Labels must be one integer per embedding, at least -1 and below num_classes. Returns them as int64."""
+def check_labels(labels: Tensor, embeddings: Tensor, num_classes: int | None, *, values: bool = True) -> Tensor:
+    """Labels must be one integer per embedding, at least -1 and below num_classes. Returns them as int64.
+
+    Without `values`, their range is not looked at.
+    """
     if not isinstance(labels, Tensor) or labels.dtype not in _INTEGERS:
         kind = labels.dtype if isinstance(labels, Tensor) else type(labels).__name__
         raise ValueError(f"labels must be a tensor of integers, not {kind}")
@@ -40,7 +43,7 @@ def check_labels(labels: Tensor, embeddings: Tensor, num_classes: int | None) ->
     if labels.device != embeddings.device:
         raise ValueError(f"labels are on {labels.device}, embeddings on {embeddings.device}")
     labels = labels.to(torch.int64)
-    if torch.compiler.is_compiling():
+    if not values or torch.compiler.is_compiling():
         return labels
     wrong = labels < -1
     if num_classes is not None:

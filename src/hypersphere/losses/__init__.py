@@ -9,7 +9,7 @@ from hypersphere.losses.cosine import AmpFace, ArcFace, CoCo, CosFace, SphereFac
 from hypersphere.losses.largest import LDAM, GMSoftmax, LMSoftmax
 from hypersphere.losses.pairs import Contrastive, Triplet
 from hypersphere.losses.regularisers import Center, HypersphericalEnergy, SampleMargin, ZeroCentroid
-from hypersphere.losses.softmax import Focal, ModifiedSoftmax, NormFace, Softmax
+from hypersphere.losses.softmax import Focal, LabelAwareSmoothing, LabelSmoothing, ModifiedSoftmax, NormFace, Softmax
 
 __all__ = [
     "LDAM",
@@ -31,6 +31,8 @@ __all__ = [
     "HypersphericalEnergy",
     "LMSoftmax",
     "LSoftmax",
+    "LabelAwareSmoothing",
+    "LabelSmoothing",
     "ModifiedSoftmax",
     "NormFace",
     "Objective",

@@ -61,7 +61,10 @@ class CurricularFace(SampleLoss):
                 self._move(cosines, batch.labelled)
             harder = Modulated(self.margin.value(cosines)[:, None], self.t.to(cosines.dtype, copy=True))
         negatives = batch.reduce("logsumexp", harder, scale=self.scale)
-        return softplus(negatives.value - self.scale * bend(negatives.target, self.margin, detached=self.detached))
+        return softplus(negatives.value - self.scale * self.bent(negatives.target))
+
+    def bent(self, cosine: Tensor) -> Tensor:
+        return bend(cosine, self.margin, detached=self.detached)
 
     def _move(self, cosines: Tensor, labelled: Tensor) -> None:
         sums = torch.stack([torch.where(labelled, cosines, 0.0).sum(), labelled.sum().to(cosines.dtype)])

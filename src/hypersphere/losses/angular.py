@@ -42,7 +42,7 @@ class AnnealedLoss(SampleLoss):
         falling = self.anneal["base"] * (1 + self.anneal["gamma"] * step) ** -self.anneal["power"]
         return falling.clamp(min=self.anneal["minimum"])
 
-    def annealed(self, cosine: Tensor) -> Tensor:
+    def bent(self, cosine: Tensor) -> Tensor:
         """(lambda cos_y + psi(theta_y)) / (1 + lambda)."""
         weight = self.annealing().to(cosine.dtype)
         return (weight * cosine + bend(cosine, self.psi, detached=self.detached)) / (1 + weight)
@@ -96,7 +96,7 @@ class SphereFace(AnnealedLoss):
     def samples(self, batch: Batch) -> Tensor:
         scale = batch.norms if self.scale is None else self.scale
         negatives = batch.reduce("logsumexp", scale=scale)
-        return softplus(negatives.value - scale * self.annealed(negatives.target))
+        return softplus(negatives.value - scale * self.bent(negatives.target))
 
 
 @OBJECTIVES.register("l_softmax")
@@ -133,4 +133,4 @@ class LSoftmax(AnnealedLoss):
     def samples(self, batch: Batch) -> Tensor:
         negatives = batch.reduce("logsumexp", normalize_embeddings=False, normalize_prototypes=False)
         length = batch.norms * norm(batch.own(batch.prototypes), batch.eps)[:, 0]
-        return softplus(negatives.value - length * self.annealed(negatives.target / length))
+        return softplus(negatives.value - length * self.bent(negatives.target / length))

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any, ClassVar, Self
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
@@ -28,6 +29,7 @@ class Batch:
         engine: name of the engine.
         chunk_size: classes per chunk.
         rows: (N,) parameters of single samples, by name.
+        checked: whether the values of `rows` are looked at.
     """
 
     embeddings: Tensor
@@ -38,6 +40,7 @@ class Batch:
     engine: str = "auto"
     chunk_size: int | None = None
     rows: Mapping[str, Tensor] = field(default_factory=dict)
+    checked: bool = True
 
     @property
     def labelled(self) -> Tensor:
@@ -123,6 +126,10 @@ class Objective(nn.Module):
     def advance(self) -> None:
         """Move schedules by one optimizer step."""
 
+    def bent(self, cosine: Tensor) -> Tensor:
+        """What the margin makes of the target's cosine, to be compared with the negatives'; itself without one."""
+        return cosine
+
     def extra_repr(self) -> str:
         return ", ".join(f"{name}={value!r}" for name, value in self.options.items())
 
@@ -159,6 +166,22 @@ class SampleLoss(Objective):
 def mean_where(values: Tensor, keep: Tensor) -> Tensor:
     """The mean of the kept values; 0, connected to the graph, if none is."""
     return torch.where(keep, values, 0.0).sum() / keep.sum().clamp(min=1)
+
+
+def check_class_counts(class_counts: Sequence[float] | Tensor | None, num_classes: int) -> Tensor:
+    """The number of training samples of every class as float64, all positive."""
+    if class_counts is None:
+        raise ValueError("class_counts is missing: give the number of training samples of every class")
+    if not isinstance(class_counts, Tensor | Sequence | np.ndarray):
+        raise ValueError(f"class_counts must be a list or tensor of numbers, not {type(class_counts).__name__}")
+    counts = torch.as_tensor(class_counts, dtype=torch.float64)
+    if counts.shape != (num_classes,) or not bool((counts > 0).all()) or not bool(counts.isfinite().all()):
+        raise ValueError(
+            f"class_counts must be {num_classes} positive numbers, one per class, not {tuple(counts.shape)} values"
+            f" between {counts.min().item() if counts.numel() else 'none'} and"
+            f" {counts.max().item() if counts.numel() else 'none'}"
+        )
+    return counts
 
 
 OBJECTIVES: Registry[Any] = Registry("loss")

@@ -4,26 +4,52 @@ from __future__ import annotations
 
 import math
 
+import torch
 from torch import Tensor
 
-from hypersphere.core import check_positive, check_range
-from hypersphere.engines import Curve, DividedAngle, Similarity, softplus
+from hypersphere.core import check_integer, check_positive, check_range
+from hypersphere.engines import DividedAngle, Similarity, softplus
 from hypersphere.geometry import with_slope
 from hypersphere.losses.base import OBJECTIVES, Batch, SampleLoss
 from hypersphere.losses.margins import AngularMargin, BoundedAngle, bend, check_margin_grad
 
 
 class CosineLoss(SampleLoss):
-    """Softmax of s f(cos_y) against s g(cos_j): a fixed scale, a margin f on the target, an adjustment g of all."""
+    """Softmax of s f(cos_y) against s g(cos_j): a fixed scale, a margin f on the target, an adjustment g of all.
+
+    The margins may grow linearly from none to their full size over the first `margin_steps` steps of `advance()`; the
+    step is part of the state.
+    """
+
+    step: Tensor
 
     def __init__(
-        self, scale: float, margin: Curve, *, adjust: Similarity | None = None, detached: bool = False
+        self,
+        scale: float,
+        margin: AngularMargin,
+        *,
+        adjust: Similarity | None = None,
+        detached: bool = False,
+        margin_steps: int = 0,
     ) -> None:
         super().__init__()
         self.scale = check_positive("scale", scale)
         self.margin = margin
         self.adjust = adjust or Similarity()
         self.detached = detached
+        self.margin_steps = check_integer("margin_steps", margin_steps, 0)
+        if margin_steps:
+            self.register_buffer("step", torch.zeros((), dtype=torch.int64))
+
+    def advance(self) -> None:
+        if self.margin_steps:
+            self.step += 1
+
+    def in_force(self, margin: AngularMargin) -> AngularMargin:
+        """As much of a margin as this step has."""
+        if not self.margin_steps:
+            return margin
+        return margin.grown((self.step.to(torch.float64) / self.margin_steps).clamp(max=1))
 
     def samples(self, batch: Batch) -> Tensor:
         negatives = batch.reduce("logsumexp", self.adjust, scale=self.scale)
@@ -31,7 +57,7 @@ class CosineLoss(SampleLoss):
 
     def bent(self, cosine: Tensor) -> Tensor:
         """The target's cosine after margin and adjustment."""
-        return bend(cosine, self.margin, detached=self.detached, adjust=Similarity(self.adjust.power))
+        return bend(cosine, self.in_force(self.margin), detached=self.detached, adjust=Similarity(self.adjust.power))
 
 
 @OBJECTIVES.register("coco")
@@ -65,6 +91,7 @@ class CosFace(CosineLoss):
         margin: m, in [0, 2].
         power: t of the similarity adjustment: s (g(cos_y) - m) against s g(cos_j) (SphereFace2 App. D).
         margin_grad: the same either way, since the margin is a constant; taken so that all margins are called alike.
+        margin_steps: the margin grows linearly from none over so many steps of `head.advance()`.
 
     References:
         Wang et al., CosFace; m3 of Largest Margins eq. 3.1 and of the AmpFace appendix.
@@ -82,17 +109,19 @@ class CosFace(CosineLoss):
         margin: float = 0.35,
         power: float = 1.0,
         margin_grad: str = "exact",
+        margin_steps: int = 0,
     ) -> None:
         super().__init__(
             scale,
             AngularMargin(),
             adjust=Similarity(check_positive("power", power)),
             detached=check_margin_grad(margin_grad),
+            margin_steps=margin_steps,
         )
-        self.offset = check_range("margin", margin, 0, 2)
+        self.outer = AngularMargin(m3=check_range("margin", margin, 0, 2))
 
     def bent(self, cosine: Tensor) -> Tensor:
-        return super().bent(cosine) - self.offset
+        return super().bent(cosine) - self.in_force(self.outer).m3
 
 
 @OBJECTIVES.register("arcface")
@@ -106,6 +135,7 @@ class ArcFace(CosineLoss):
         margin: m in radians, in [0, pi/2] (beyond it the minimum lies at theta = pi: Largest Margins, B.1).
         power: t of the similarity adjustment: s g(cos(theta_y + m)) against s g(cos_j) (SphereFace2 App. D).
         margin_grad: `exact`, or `detached` as InsightFace and OpenSphere train.
+        margin_steps: the margin grows linearly from none over so many steps of `head.advance()`.
 
     References:
         Deng et al., ArcFace; m2 of Largest Margins eq. 3.1 and of the AmpFace appendix.
@@ -123,12 +153,14 @@ class ArcFace(CosineLoss):
         margin: float = 0.5,
         power: float = 1.0,
         margin_grad: str = "exact",
+        margin_steps: int = 0,
     ) -> None:
         super().__init__(
             scale,
             AngularMargin(m2=check_range("margin", margin, 0, math.pi / 2)),
             adjust=Similarity(check_positive("power", power)),
             detached=check_margin_grad(margin_grad),
+            margin_steps=margin_steps,
         )
 
 
@@ -145,6 +177,7 @@ class AmpFace(CosineLoss):
         margin: m0, in (0, 1].
         wrong_class_relu: max(0, cos_j) on the negatives.
         margin_grad: `exact`, or `detached` (the slope of cos_y instead of m0 cos_y).
+        margin_steps: the margin grows linearly from none over so many steps of `head.advance()`.
 
     References:
         Unifying Margin-Based Softmax Losses in Face Recognition, appendix B (m0) and Table 3.
@@ -162,6 +195,7 @@ class AmpFace(CosineLoss):
         margin: float = 0.35,
         wrong_class_relu: bool = True,
         margin_grad: str = "exact",
+        margin_steps: int = 0,
     ) -> None:
         m0 = check_range("margin", check_positive("margin", margin), 0, 1)
         super().__init__(
@@ -169,6 +203,7 @@ class AmpFace(CosineLoss):
             AngularMargin(m0=m0),
             adjust=Similarity(relu=wrong_class_relu),
             detached=check_margin_grad(margin_grad),
+            margin_steps=margin_steps,
         )
 
 
@@ -189,6 +224,7 @@ class Unified(CosineLoss):
         wrong_class_relu: the ReLU of the AmpFace paper, which it needs for m0 < 1 and m1 > 1.
         power: t of the similarity adjustment.
         margin_grad: `exact`, or `detached`.
+        margin_steps: the margins grow linearly from none over so many steps of `head.advance()`.
 
     References:
         Unifying Margin-Based Softmax Losses in Face Recognition, eq. 3 and appendices B-C; Largest Margins, eq. 3.1.
@@ -210,6 +246,7 @@ class Unified(CosineLoss):
         wrong_class_relu: bool = False,
         power: float = 1.0,
         margin_grad: str = "exact",
+        margin_steps: int = 0,
     ) -> None:
         angular = AngularMargin(m1=check_positive("m1", m1), m2=check_range("m2", m2, 0, math.pi / 2))
         super().__init__(
@@ -217,14 +254,15 @@ class Unified(CosineLoss):
             angular,
             adjust=Similarity(check_positive("power", power), relu=wrong_class_relu),
             detached=check_margin_grad(margin_grad),
+            margin_steps=margin_steps,
         )
-        self.amplitude = check_positive("m0", m0)
-        self.offset = check_range("m3", m3, 0, 2)
+        self.outer = AngularMargin(m0=check_positive("m0", m0), m3=check_range("m3", m3, 0, 2))
 
     def bent(self, cosine: Tensor) -> Tensor:
         bent = super().bent(cosine)
-        amplified = with_slope(bent, self.amplitude * bent.detach(), 1.0 if self.detached else self.amplitude)
-        return amplified - self.offset
+        outer = self.in_force(self.outer)
+        amplified = with_slope(bent, outer.m0 * bent.detach(), 1.0 if self.detached else outer.m0)
+        return amplified - outer.m3
 
 
 @OBJECTIVES.register("sphereface_r")

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import numpy as np
 import torch
 from torch import Tensor
 
 from hypersphere.core import check_finite_number, check_positive, check_range
 from hypersphere.engines import softplus
-from hypersphere.losses.base import OBJECTIVES, Batch, SampleLoss
+from hypersphere.losses.base import OBJECTIVES, Batch, SampleLoss, check_class_counts
 
 
 @OBJECTIVES.register("lm_softmax")
@@ -85,11 +84,9 @@ class GMSoftmax(SampleLoss):
 
     def samples(self, batch: Batch) -> Tensor:
         x = batch.embeddings
-        given = {
-            name: batch.rows.get(name, torch.tensor(value, dtype=x.dtype)) for name, value in self.defaults.items()
-        }
-        values = {name: value.to(x) for name, value in given.items()}
-        if batch.rows and not torch.compiler.is_compiling():
+        values = {name: x.new_full((), value) for name, value in self.defaults.items()}
+        values |= {name: row.to(x) for name, row in batch.rows.items()}
+        if batch.rows and batch.checked and not torch.compiler.is_compiling():
             for name in batch.rows:
                 if not bool(values[name].isfinite().all()):
                     raise ValueError(f"{name} holds NaN or infinity")
@@ -117,7 +114,7 @@ class LDAM(SampleLoss):
     target s (cos_y - D_y), negatives s cos_j, D_j = max_margin (n_j / min n)^{-1/4}
 
     Args:
-        class_counts: n_j, the number of training samples of every class.
+        class_counts: n_j, the number of training samples of every class; a training recipe fills them in.
         max_margin: the margin of the rarest class, in (0, 2].
         scale: s; 30 in LDAM's code, 5 in Largest Margins' experiments.
 
@@ -140,17 +137,7 @@ class LDAM(SampleLoss):
         scale: float = 30.0,
     ) -> None:
         super().__init__()
-        if class_counts is None:
-            raise ValueError("ldam needs class_counts: the number of training samples of every class")
-        if not isinstance(class_counts, Tensor | Sequence | np.ndarray):
-            raise ValueError(f"class_counts must be a list or tensor of numbers, not {type(class_counts).__name__}")
-        counts = torch.as_tensor(class_counts, dtype=torch.float64)
-        if counts.shape != (num_classes,) or not bool((counts > 0).all()) or not bool(counts.isfinite().all()):
-            raise ValueError(
-                f"class_counts must be {num_classes} positive numbers, one per class, not {tuple(counts.shape)} values"
-                f" between {counts.min().item() if counts.numel() else 'none'} and"
-                f" {counts.max().item() if counts.numel() else 'none'}"
-            )
+        counts = check_class_counts(class_counts, num_classes)
         self.scale = check_positive("scale", scale)
         largest = check_range("max_margin", check_positive("max_margin", max_margin), 0, 2)
         self.register_buffer("margins", largest * (counts / counts.min()) ** -0.25, persistent=False)

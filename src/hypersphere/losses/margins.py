@@ -37,13 +37,18 @@ def bend(cosine: Tensor, curve: Curve, *, detached: bool, adjust: Similarity | N
 class AngularMargin:
     """m0 cos(m1 theta + m2) - m3, the margins of the AmpFace paper (its eq. 3); linear where m1 = 1 and m2 = 0.
 
-    The angle's subgradient at the poles is 0.
+    The angle's subgradient at the poles is 0. A margin that grows is a tensor, whose value is not waited for.
     """
 
-    m0: float = 1.0
-    m1: float = 1.0
-    m2: float = 0.0
-    m3: float = 0.0
+    m0: float | Tensor = 1.0
+    m1: float | Tensor = 1.0
+    m2: float | Tensor = 0.0
+    m3: float | Tensor = 0.0
+
+    def grown(self, share: Tensor) -> AngularMargin:
+        """The same margins, each only a share of the way from none (1, 1, 0, 0)."""
+        pairs = ((self.m0, 1.0), (self.m1, 1.0), (self.m2, 0.0), (self.m3, 0.0))
+        return AngularMargin(*(full if full == none else full + (1 - share) * (none - full) for full, none in pairs))
 
     def value(self, score: Tensor) -> Tensor:
         if self._linear():
@@ -57,7 +62,7 @@ class AngularMargin:
         return torch.where(sine > 0, self.m0 * self.m1 * torch.sin(self._angle(score)) / sine, 0.0)
 
     def _linear(self) -> bool:
-        return self.m1 == 1 and self.m2 == 0
+        return not isinstance(self.m1, Tensor) and not isinstance(self.m2, Tensor) and self.m1 == 1 and self.m2 == 0
 
     def _angle(self, score: Tensor) -> Tensor:
         return self.m1 * torch.arccos(score.clamp(-1, 1)) + self.m2

@@ -5,12 +5,15 @@ Written so, the target's logit never enters a sum over classes, and a small loss
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
+
 import torch
 from torch import Tensor, nn
 
 from hypersphere.core import check_choice, check_positive, check_range
-from hypersphere.engines import Similarity, softplus
-from hypersphere.losses.base import OBJECTIVES, Batch, SampleLoss
+from hypersphere.engines import Similarity, product, softplus
+from hypersphere.losses.base import OBJECTIVES, Batch, SampleLoss, check_class_counts
 from hypersphere.losses.margins import bend
 
 
@@ -24,10 +27,25 @@ class InnerProductLoss(SampleLoss):
         self.bias = nn.Parameter(torch.zeros(num_classes)) if bias else None
 
     def samples(self, batch: Batch) -> Tensor:
-        bias = None if self.bias is None else self.bias.to(batch.embeddings.dtype)
+        return self.smoothed(batch, 0.0)
+
+    def smoothed(self, batch: Batch, share: Tensor | float) -> Tensor:
+        """-log p_y + share (z_y - mean of the other z_j), which is cross-entropy with that share moved to the others.
+
+        The mean of the logits is the logit of the mean prototype: no second pass over the classes.
+        """
+        dtype = batch.embeddings.dtype
+        bias = None if self.bias is None else self.bias.to(dtype)
         negatives = batch.reduce("logsumexp", bias=bias, normalize_embeddings=False, normalize_prototypes=False)
         target = negatives.target if bias is None else negatives.target + batch.own(bias)
-        return softplus(negatives.value - target)
+        loss = softplus(negatives.value - target)
+        if isinstance(share, float) and share == 0:
+            return loss
+        total = product(batch.embeddings, batch.prototypes.sum(0, keepdim=True, dtype=dtype))[:, 0]
+        if bias is not None:
+            total = total + bias.sum()
+        others = (total - target) / (len(batch.prototypes) - 1)
+        return loss + share * (target - others)
 
 
 @OBJECTIVES.register("softmax")
@@ -45,6 +63,91 @@ class Softmax(InnerProductLoss):
     Example:
         >>> head = hs.create_head("softmax", dim=512, num_classes=1000)
     """
+
+
+@OBJECTIVES.register("label_smoothing")
+class LabelSmoothing(InnerProductLoss):
+    r"""Softmax cross-entropy against smoothed labels.
+
+    L = -sum_j q_j log p_j, q_y = 1 - e + e/C, q_j = e/C, p the softmax of w_j.x + b_j
+      = -log p_y + e (C - 1)/C (z_y - mean_{j != y} z_j), z_j = w_j.x + b_j
+
+    Args:
+        smoothing: e, in [0, 1).
+        bias: learn a bias per class.
+
+    References:
+        Szegedy et al., Rethinking the Inception Architecture, sec. 7; part of the re-identification baseline (Luo et
+        al., 2019) of Largest Margins, C.4.
+
+    Example:
+        >>> head = hs.create_head("label_smoothing", dim=2048, num_classes=751, smoothing=0.1, bias=False)
+    """
+
+    def __init__(self, *, dim: int, num_classes: int, smoothing: float = 0.1, bias: bool = True) -> None:
+        super().__init__(dim=dim, num_classes=num_classes, bias=bias)
+        self.smoothing = _check_smoothing("smoothing", smoothing) * (num_classes - 1) / num_classes
+
+    def samples(self, batch: Batch) -> Tensor:
+        return self.smoothed(batch, self.smoothing)
+
+
+@OBJECTIVES.register("label_aware_smoothing")
+class LabelAwareSmoothing(InnerProductLoss):
+    r"""Softmax cross-entropy against labels that are smoothed more for larger classes.
+
+    L = -sum_j q_j log p_j, q_y = 1 - e_y, q_j = e_y / (C - 1), p the softmax of w_j.x + b_j
+    e_y = e_tail + (e_head - e_tail) sin( pi (N_y - N_min) / (2 (N_max - N_min)) )    (the concave form of f(N_y))
+
+    Where all counts are equal, every class is the largest.
+
+    Args:
+        class_counts: N_y, the number of training samples of every class; a training recipe fills them in.
+        head_smoothing: e of the largest class, in [0, 1); 0.3 is the released setting for ImageNet-LT.
+        tail_smoothing: e of the smallest class, at most that of the largest.
+        bias: learn a bias per class.
+
+    References:
+        Zhong et al., Improving Calibration for Long-Tailed Recognition (MiSLAS), CVPR 2021, sec. 3.2; compared with in
+        Largest Margins, Table 7.
+
+    Example:
+        >>> head = hs.create_head("label_aware_smoothing", dim=64, num_classes=3, class_counts=[500, 50, 5])
+    """
+
+    class_smoothing: Tensor
+
+    def __init__(
+        self,
+        *,
+        dim: int,
+        num_classes: int,
+        class_counts: Sequence[float] | Tensor | None = None,
+        head_smoothing: float = 0.3,
+        tail_smoothing: float = 0.0,
+        bias: bool = True,
+    ) -> None:
+        super().__init__(dim=dim, num_classes=num_classes, bias=bias)
+        counts = check_class_counts(class_counts, num_classes)
+        most, fewest = counts.max(), counts.min()
+        place = (counts - fewest) / (most - fewest) if most > fewest else torch.ones_like(counts)
+        low, high = (
+            _check_smoothing("tail_smoothing", tail_smoothing),
+            _check_smoothing("head_smoothing", head_smoothing),
+        )
+        if low > high:
+            raise ValueError(f"tail_smoothing={low:g} must not exceed head_smoothing={high:g}")
+        by_class = low + (high - low) * torch.sin(math.pi / 2 * place)
+        self.register_buffer("class_smoothing", by_class, persistent=False)
+
+    def samples(self, batch: Batch) -> Tensor:
+        return self.smoothed(batch, batch.own(self.class_smoothing))
+
+
+def _check_smoothing(name: str, value: float) -> float:
+    if check_range(name, value, 0, 1) == 1:
+        raise ValueError(f"{name}=1 leaves nothing of the label: it must be below 1")
+    return float(value)
 
 
 @OBJECTIVES.register("focal")

@@ -2,25 +2,36 @@
 
 from hypersphere.training.checkpoints import Checkpoints
 from hypersphere.training.compare import UnseenPairs, compare_cells, unseen_pairs
+from hypersphere.training.logs import Logger, TensorBoard, WeightsAndBiases, read_log
 from hypersphere.training.monitor import Monitor, TrainingStopped, effective_margin
-from hypersphere.training.recipe import Recipe, load_recipe
+from hypersphere.training.processes import Processes, join_processes
+from hypersphere.training.recipe import SHIPPED_RECIPES, Recipe, load_recipe
 from hypersphere.training.runs import load_run, mean_embeddings
 from hypersphere.training.schedules import Schedule
+from hypersphere.training.stages import train_recipe
 from hypersphere.training.trainer import Trained, Trainer
 
 __all__ = [
+    "SHIPPED_RECIPES",
     "Checkpoints",
+    "Logger",
     "Monitor",
+    "Processes",
     "Recipe",
     "Schedule",
+    "TensorBoard",
     "Trained",
     "Trainer",
     "TrainingStopped",
     "UnseenPairs",
+    "WeightsAndBiases",
     "compare_cells",
     "effective_margin",
+    "join_processes",
     "load_recipe",
     "load_run",
     "mean_embeddings",
+    "read_log",
+    "train_recipe",
     "unseen_pairs",
 ]

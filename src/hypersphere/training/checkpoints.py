@@ -6,12 +6,14 @@ import hashlib
 import io
 import json
 import os
+import pickle
 import re
 import warnings
 from pathlib import Path
 from typing import Any
 
 import torch
+from torch import nn
 
 _NAME = re.compile(r"step-(\d{9})\.pt")
 
@@ -118,3 +120,51 @@ class Checkpoints:
             if step not in kept:
                 self._path(step).with_suffix(".json").unlink(missing_ok=True)
                 self._path(step).unlink(missing_ok=True)
+
+
+class Snapshots:
+    """Weights of the network at its last few steps, each in a file of its own, for scores averaged over them.
+
+    NormFace (sec. 4.1) trains 5,000 steps beyond convergence and averages the scores of five, one every 1,000 steps.
+
+    Args:
+        folder: where they go.
+        total: steps of the run; the last snapshot is its end.
+        count: how many.
+        every: steps between two.
+    """
+
+    def __init__(self, folder: Path, total: int, count: int, every: int) -> None:
+        self.folder = folder
+        self.steps = [step for step in (total - every * back for back in reversed(range(count))) if step > 0]
+
+    def due(self, step: int) -> bool:
+        """Whether one is to be taken after this step."""
+        return step in self.steps
+
+    def save(self, step: int, network: nn.Module) -> None:
+        """Write the weights."""
+        self.folder.mkdir(parents=True, exist_ok=True)
+        buffer = io.BytesIO()
+        torch.save(network.state_dict(), buffer)
+        write_atomically(self._path(step), buffer.getvalue())
+
+    def paths(self) -> tuple[Path, ...]:
+        """Those that are there, oldest first."""
+        return tuple(path for path in map(self._path, self.steps) if path.exists())
+
+    def _path(self, step: int) -> Path:
+        return self.folder / f"step-{step:09d}.pt"
+
+
+def load_weights(path: Path) -> dict[str, torch.Tensor]:
+    """The weights of a network from a file of `torch.save`, read with `weights_only=True`."""
+    if not path.is_file():
+        raise ValueError(f"{path}: there is no such file")
+    try:
+        weights = torch.load(path, map_location="cpu", weights_only=True)
+    except (RuntimeError, pickle.UnpicklingError, EOFError) as error:
+        raise ValueError(f"{path}: no file of weights ({str(error).splitlines()[0]})") from None
+    if not isinstance(weights, dict) or not all(isinstance(value, torch.Tensor) for value in weights.values()):
+        raise ValueError(f"{path}: expected the weights of a network by name, a state dict")
+    return weights

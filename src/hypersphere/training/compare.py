@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import itertools
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -14,7 +15,9 @@ from torch import nn
 from hypersphere.data import ImageSource, PocketFaces, verification_pairs
 from hypersphere.evaluation import Verification, embed, verify_pairs
 from hypersphere.geometry import normalize
+from hypersphere.training.checkpoints import load_weights
 from hypersphere.training.recipe import Recipe, load_recipe
+from hypersphere.training.trainer import Trained
 
 _IDENTITIES = 200
 _PAIRS = 6000
@@ -30,14 +33,30 @@ class UnseenPairs:
     right: np.ndarray
     same: np.ndarray
 
+    @property
+    def subjects(self) -> tuple[np.ndarray, np.ndarray]:
+        """Who is on the first image of every pair, and on the second."""
+        labels = np.asarray(self.source.labels)
+        return labels[self.left], labels[self.right]
+
     def scores(self, network: nn.Module, device: str = "cpu") -> np.ndarray:
         """The cosine of every pair."""
         unit = normalize(embed(network, self.source, preparation=self.recipe.augment, device=device))
         return (unit[torch.from_numpy(self.left)] * unit[torch.from_numpy(self.right)]).sum(1).numpy()
 
     def verify(self, network: nn.Module, device: str = "cpu") -> Verification:
-        """Ten-fold verification accuracy of a network."""
-        return verify_pairs(self.scores(network, device), self.same)
+        """Ten-fold verification accuracy of a network, with an interval over subjects."""
+        return verify_pairs(self.scores(network, device), self.same, subjects=self.subjects)
+
+    def verify_run(self, trained: Trained, device: str = "cpu") -> list[Verification]:
+        """The same of what a run left behind: of its late snapshots one by one, or of its network."""
+        if not trained.snapshots:
+            return [self.verify(trained.backbone, device)]
+        network, results = copy.deepcopy(trained.backbone), []
+        for path in trained.snapshots:
+            network.load_state_dict(load_weights(path))
+            results.append(self.verify(network, device))
+        return results
 
 
 def unseen_pairs(recipe: Recipe, identities: int = _IDENTITIES, pairs: int = _PAIRS) -> UnseenPairs | None:

@@ -46,7 +46,12 @@ def training_source(settings: DataSettings) -> ImageSource:
 
 
 def readable_source(
-    source: ImageSource, settings: DataSettings, folder: Path, progress: Reporter | None = None
+    source: ImageSource,
+    settings: DataSettings,
+    folder: Path,
+    progress: Reporter | None = None,
+    *,
+    listed: bool = False,
 ) -> ImageSource:
     """The images of a source that can be read; the others are listed in `folder/unreadable.txt`, with their causes.
 
@@ -59,6 +64,7 @@ def readable_source(
         settings: of the same recipe.
         folder: of the run.
         progress: called as `progress(done, total)`.
+        listed: believe the list that another process has just made.
 
     Raises:
         ValueError: more than `data.unreadable` of them cannot be read, or none can, or one has another size than
@@ -67,7 +73,7 @@ def readable_source(
     if settings.source == "pocket" or not settings.check:
         return source
     path = folder / "unreadable.txt"
-    if path.is_file() and any((folder / "checkpoints").glob("step-*.json")):
+    if path.is_file() and (listed or any((folder / "checkpoints").glob("step-*.json"))):
         return _without(source, _read_list(path, source))
     report = check_readable(source, progress, limit_share=1.0, workers=min(_THREADS, os.cpu_count() or 1))
     folder.mkdir(parents=True, exist_ok=True)

@@ -1,32 +1,140 @@
-"""The log of a run: one JSON object a line, without duplicates after a resume."""
+"""The logs of a run: one JSON object a line always, TensorBoard and Weights & Biases where they are asked for."""
 
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from hypersphere.training.checkpoints import write_atomically
 
+_WORDS = {
+    "loss": "loss {:.4g}",
+    "rate": "rate {:.2g}",
+    "angle": "angle {:.1f}\N{DEGREE SIGN}",
+    "accuracy": "accuracy {:.0%}",
+    "satisfied": "margins satisfied {:.0%}",
+    "class_margin": "class margin {:.1f}\N{DEGREE SIGN}",
+    "distortion": "distortion {:.2f}",
+    "annealed_margin": "m {:.2f}",
+}
 
-class JsonLines:
-    """Appends records to a file; each has a step.
 
-    Args:
-        path: the file.
-        step: what was logged beyond this step, before a crash, is dropped.
-    """
+def figures_in_words(figures: Mapping[str, float]) -> str:
+    """The figures of a step for a progress line."""
+    return ", ".join(text.format(figures[name]) for name, text in _WORDS.items() if name in figures)
 
-    def __init__(self, path: Path, step: int) -> None:
-        self.path = path
-        path.parent.mkdir(parents=True, exist_ok=True)
-        kept = [record for record in read_log(path) if record["step"] <= step]
-        write_atomically(path, "".join(json.dumps(record) + "\n" for record in kept).encode())
+
+class Logger(Protocol):
+    """Whatever records of a run are written to."""
+
+    def begin(self, step: int) -> None:
+        """The run starts, or goes on, after this step: what was logged beyond it does not count."""
 
     def write(self, record: dict[str, Any]) -> None:
-        """Append one record."""
+        """Take one record; it has a `step`."""
+
+    def close(self) -> None:
+        """The run is over."""
+
+
+class Logs:
+    """Several loggers as one, from a step on."""
+
+    def __init__(self, loggers: Sequence[Logger], step: int) -> None:
+        self.loggers = loggers
+        for logger in loggers:
+            logger.begin(step)
+
+    def write(self, record: dict[str, Any]) -> None:
+        """Hand a record to each."""
+        for logger in self.loggers:
+            logger.write(record)
+
+    def __enter__(self) -> Logs:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for logger in self.loggers:
+            logger.close()
+
+
+class JsonLines:
+    """Appends records to a file."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def begin(self, step: int) -> None:
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        kept = [record for record in read_log(self.path) if record["step"] <= step]
+        write_atomically(self.path, "".join(json.dumps(record) + "\n" for record in kept).encode())
+
+    def write(self, record: dict[str, Any]) -> None:
         with self.path.open("a", encoding="utf-8") as file:
             file.write(json.dumps(record) + "\n")
+
+    def close(self) -> None:
+        pass
+
+
+class TensorBoard:
+    """Writes scalars for TensorBoard.
+
+    Args:
+        folder: where its event files go.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        try:
+            from torch.utils.tensorboard import SummaryWriter
+        except ImportError:
+            raise ModuleNotFoundError("TensorBoard is not installed: pip install tensorboard") from None
+        self._kind: Any = SummaryWriter
+        self._folder = folder
+        self._writer: Any = None
+
+    def begin(self, step: int) -> None:
+        self._writer = self._kind(str(self._folder), purge_step=step + 1)
+
+    def write(self, record: dict[str, Any]) -> None:
+        for name, value in record.items():
+            if name != "step":
+                self._writer.add_scalar(name, value, record["step"])
+
+    def close(self) -> None:
+        self._writer.close()
+
+
+class WeightsAndBiases:
+    """Writes to a run of Weights & Biases; a resumed run goes on in the same one.
+
+    Args:
+        project: its project.
+        name: of the run there, which also tells it from the others.
+        settings: shown as the run's configuration.
+        folder: where its local files go.
+    """
+
+    def __init__(self, project: str, name: str, settings: Mapping[str, Any], folder: Path) -> None:
+        try:
+            import wandb
+        except ImportError:
+            raise ModuleNotFoundError("Weights & Biases is not installed: pip install wandb") from None
+        self._wandb: Any = wandb
+        self._options = {"project": project, "id": name, "name": name, "config": dict(settings), "dir": str(folder)}
+        self._run: Any = None
+
+    def begin(self, step: int) -> None:
+        self._run = self._wandb.init(**self._options, resume="allow")
+
+    def write(self, record: dict[str, Any]) -> None:
+        rest = {name: value for name, value in record.items() if name != "step"}
+        self._run.log(rest, step=record["step"])
+
+    def close(self) -> None:
+        self._run.finish()
 
 
 def read_log(path: Path) -> list[dict[str, Any]]:

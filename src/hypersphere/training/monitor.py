@@ -27,12 +27,12 @@ class Monitor:
     """Figures of a run, from single batches, and the causes to stop it.
 
     Args:
-        num_classes: chance level is log(num_classes).
+        num_classes: chance is 1 / num_classes.
         patience: how many looks in a row at chance level, after better ones, count as divergence.
     """
 
     def __init__(self, num_classes: int, patience: int = 5) -> None:
-        self.chance = math.log(num_classes)
+        self.chance = 1 / num_classes
         self.patience = patience
         self.state: dict[str, float] = {"distortion": math.nan, "best_accuracy": 0.0, "at_chance": 0.0}
 
@@ -41,9 +41,10 @@ class Monitor:
         """The figures of a batch.
 
         Returns:
-            `angle`: mean angle to the target's prototype, in degrees; `satisfied`: share of samples nearer to their
-            own prototype than to any other; `class_margin`: smallest angle between up to 2,048 prototypes, in degrees;
-            `distortion`: moving average of ||f~ - W~_y||^2, NormFace's Prop. 3; `annealed_margin` for an annealed loss.
+            `angle`: mean angle to the target's prototype, in degrees; `accuracy`: share of samples nearer to their own
+            prototype than to any other; `satisfied`: share that are so with the loss's margin on; `class_margin`:
+            smallest angle between up to 2,048 prototypes, in degrees; `distortion`: moving average of
+            ||f~ - W~_y||^2, NormFace's Prop. 3; `annealed_margin` for an annealed loss.
         """
         if not math.isfinite(loss):
             raise TrainingStopped(f"the loss is {loss}: lower the learning rate, warm up, or clip gradients")
@@ -54,7 +55,8 @@ class Monitor:
         prototypes = head.weight[:_SAMPLED_PROTOTYPES].float()
         figures = {
             "angle": _mean(own.clamp(-1, 1).arccos().rad2deg()),
-            "satisfied": _mean((own > others).float()),
+            "accuracy": _mean((own > others).float()),
+            "satisfied": _mean((head.objective.bent(own) > others).float()),
             "class_margin": math.degrees(class_margin(prototypes).item()),
         }
         distortion = _mean(2 - 2 * own)
@@ -77,10 +79,10 @@ class Monitor:
             )
 
     def _stop_at_chance(self, figures: Mapping[str, float], count: int) -> None:
-        accuracy = figures["satisfied"]
+        accuracy = figures["accuracy"]
         if count == 0:
             return
-        fallen = self.state["best_accuracy"] > 0.2 and accuracy <= 2 * math.exp(-self.chance)
+        fallen = self.state["best_accuracy"] > max(0.2, 4 * self.chance) and accuracy <= 2 * self.chance
         self.state["at_chance"] = self.state["at_chance"] + 1 if fallen else 0.0
         self.state["best_accuracy"] = max(self.state["best_accuracy"], accuracy)
         if self.state["at_chance"] >= self.patience:

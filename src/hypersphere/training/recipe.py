@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from hypersphere.core import check_choice, check_positive, check_range
-from hypersphere.core.config import build, load_toml, overlay, override
+from hypersphere.core.config import as_table, build, load_toml, overlay, override
 from hypersphere.data import Augmentation
 from hypersphere.training.schedules import Schedule
+
+SHIPPED_RECIPES = Path(__file__).parents[1] / "recipes"
+"""The recipes of this version: files of the package, in a checkout a link to its folder `recipes`."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -65,10 +68,10 @@ class DataSettings:
 
 @dataclass(frozen=True, kw_only=True)
 class OptimizerSettings:
-    """SGD or AdamW.
+    """SGD, AdamW or Adam.
 
     Args:
-        kind: `sgd` or `adamw`.
+        kind: `sgd`, `adamw`, or `adam` (whose decay is added to the gradient).
         rate: learning rate before the schedule.
         momentum: of SGD.
         decay: weight decay.
@@ -86,7 +89,7 @@ class OptimizerSettings:
     clip: float | None = None
 
     def __post_init__(self) -> None:
-        check_choice("kind", self.kind, ("sgd", "adamw"))
+        check_choice("kind", self.kind, ("sgd", "adamw", "adam"))
         check_positive("rate", self.rate)
         check_range("momentum", self.momentum, 0, 1)
         check_range("decay", self.decay, 0)
@@ -107,12 +110,16 @@ class TrainSettings:
         sampler: `shuffled`; `class_balanced`; or `identity` with `images_per_identity` images of each.
         images_per_identity: K of the identity sampler.
         precision: of the backbone: `float32`, `bfloat16` or `float16` (with a gradient scaler).
+        snapshots: how many copies of the weights to keep from the end of the run, one every `snapshot_every` steps;
+            scores are then averaged over them (NormFace).
         ema: decay of a moving average of the backbone's weights, which is then what is saved as the model.
         mixup: alpha of mixup.
         log_every, checkpoint_every: in steps; the end is always saved.
         keep: checkpoints to keep.
-        start: a file with a backbone's weights to begin from.
+        start: what to begin from: a file with a backbone's weights, or the folder of a run.
+        start_head: begin from the head of that run too, not from a new one.
         freeze_backbone: train the head alone.
+        shift_batch_norm: let the statistics of a frozen backbone's BatchNorm follow the data.
         seed: of weights, order and augmentation.
     """
 
@@ -128,8 +135,12 @@ class TrainSettings:
     log_every: int = 20
     checkpoint_every: int = 200
     keep: int = 3
+    snapshots: int = 0
+    snapshot_every: int = 1000
     start: str | None = None
+    start_head: bool = False
     freeze_backbone: bool = False
+    shift_batch_norm: bool = False
     seed: int = 0
 
     def __post_init__(self) -> None:
@@ -142,6 +153,12 @@ class TrainSettings:
             check_range(name, getattr(self, name), 1)
         if self.batch_size % self.accumulate:
             raise ValueError(f"batch_size={self.batch_size} must be a multiple of accumulate={self.accumulate}")
+        check_range("snapshots", self.snapshots, 0)
+        check_range("snapshot_every", self.snapshot_every, 1)
+        if self.start_head and self.start is None:
+            raise ValueError("start_head needs start, the folder of the run that the head comes from")
+        if self.shift_batch_norm and not self.freeze_backbone:
+            raise ValueError("shift_batch_norm belongs to freeze_backbone=true: otherwise the statistics move anyway")
         if self.ema is not None:
             check_range("ema", self.ema, 0, 1)
         if self.mixup is not None:
@@ -158,8 +175,11 @@ class Recipe:
         augment: what is done to them.
         backbone: `name`, `dim` and the other keywords of `create_backbone`.
         head: `name`, `add` and the other keywords of `create_head`.
+        before_neck: losses on the features before the backbone's neck, each with its `weight` and options: the triplet
+            loss of the re-identification baseline.
         losses: by name, the options of losses that may stand in for the head's when they are compared.
         optimizer, schedule, train: how it is trained.
+        second: what a second stage changes; it begins from the backbone of the first.
     """
 
     about: str = ""
@@ -167,10 +187,12 @@ class Recipe:
     augment: Augmentation = field(default_factory=Augmentation)
     backbone: Mapping[str, Any] = field(default_factory=lambda: {"name": "sfnet4", "dim": 512})
     head: Mapping[str, Any] = field(default_factory=lambda: {"name": "softmax"})
+    before_neck: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     losses: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     optimizer: OptimizerSettings = field(default_factory=OptimizerSettings)
     schedule: Schedule = field(default_factory=Schedule)
     train: TrainSettings
+    second: Mapping[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         for part in ("backbone", "head"):
@@ -179,6 +201,19 @@ class Recipe:
         dim = self.backbone.get("dim")
         if isinstance(dim, bool) or not isinstance(dim, int) or dim < 1:
             raise ValueError(f"backbone.dim={dim!r} must be a positive integer")
+        if self.train.mixup is not None and self.before_neck:
+            raise ValueError("train.mixup mixes identities, which losses before_neck compare: choose one of them")
+        self.stages()
+
+    def stages(self) -> list[Recipe]:
+        """This recipe alone; or its two stages, the second being the first with what `second` changes."""
+        if not self.second:
+            return [self]
+        first = replace(self, second={})
+        try:
+            return [first, build(Recipe, overlay(as_table(first), self.second))]
+        except ValueError as error:
+            raise ValueError(f"second: {error}") from None
 
 
 def load_recipe(path: Path, settings: Sequence[str] = ()) -> Recipe:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -15,6 +16,18 @@ from hypersphere.data import Augmentation, Fitted, ImageSource, Prefetcher
 from hypersphere.geometry import normalize
 from hypersphere.training.checkpoints import Checkpoints
 from hypersphere.training.recipe import Recipe, load_recipe
+
+
+def newest_state(folder: Path) -> tuple[int, dict[str, Any]]:
+    """The step and the state of a run's best checkpoint where they were scored, of its newest otherwise."""
+    if not (folder / "recipe.toml").is_file() or not (folder / "checkpoints").is_dir():
+        raise ValueError(f"{folder} is no run of `hypersphere train`: expected recipe.toml and checkpoints/ in it")
+    checkpoints = Checkpoints(folder / "checkpoints")
+    best = checkpoints.best()
+    found = checkpoints.load_newest() if best is None else (best, checkpoints.load(best))
+    if found is None:
+        raise ValueError(f"{folder / 'checkpoints'}: no complete checkpoint")
+    return found
 
 
 def load_run(folder: Path) -> tuple[Recipe, nn.Module]:
@@ -30,15 +43,8 @@ def load_run(folder: Path) -> tuple[Recipe, nn.Module]:
         >>> recipe, network = load_run(Path("runs/faces-1f0c5a1b2c3d"))
         >>> embeddings = embed(network, source, preparation=recipe.augment)
     """
-    if not (folder / "recipe.toml").is_file() or not (folder / "checkpoints").is_dir():
-        raise ValueError(f"{folder} is no run of `hypersphere train`: expected recipe.toml and checkpoints/ in it")
+    step, state = newest_state(folder)
     recipe = load_recipe(folder / "recipe.toml")
-    checkpoints = Checkpoints(folder / "checkpoints")
-    best = checkpoints.best()
-    found = checkpoints.load_newest() if best is None else (best, checkpoints.load(best))
-    if found is None:
-        raise ValueError(f"{folder / 'checkpoints'}: no complete checkpoint")
-    step, state = found
     average = state.get("average")
     channels = 1 if recipe.data.grey else 3
     network = create_backbone(input_size=recipe.data.size, channels=channels, **recipe.backbone)
@@ -48,6 +54,7 @@ def load_run(folder: Path) -> tuple[Recipe, nn.Module]:
         raise ValueError(
             f"{folder}: the checkpoint of step {step} does not fit {recipe.backbone['name']} of recipe.toml ({error})"
         ) from error
+    network.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
     return recipe, network.eval()
 
 

@@ -18,7 +18,8 @@ class Schedule:
         milestones: of `step`, in `unit`s.
         gamma: of `step`.
         unit: of milestones and warm-up: `iteration` or `epoch`.
-        warmup: the factor grows linearly from nothing over so many units.
+        warmup: the factor grows linearly to 1 over so many units.
+        warmup_start: from this factor.
         floor: where `cosine` and `linear` end, as a factor.
     """
 
@@ -27,6 +28,7 @@ class Schedule:
     gamma: float = 0.1
     unit: str = "iteration"
     warmup: float = 0.0
+    warmup_start: float = 0.0
     floor: float = 0.0
 
     def __post_init__(self) -> None:
@@ -34,6 +36,7 @@ class Schedule:
         check_choice("unit", self.unit, ("iteration", "epoch"))
         check_range("gamma", self.gamma, 0)
         check_range("warmup", self.warmup, 0)
+        check_range("warmup_start", self.warmup_start, 0, 1)
         check_range("floor", self.floor, 0, 1)
         if list(self.milestones) != sorted(self.milestones):
             raise ValueError(f"milestones={list(self.milestones)} must grow")
@@ -45,7 +48,7 @@ class Schedule:
         unit = steps_per_epoch if self.unit == "epoch" else 1
         warm = self.warmup * unit
         if step < warm:
-            return (step + 1) / (warm + 1)
+            return self.warmup_start + (1 - self.warmup_start) * (step + 1) / (warm + 1)
         if self.kind == "step":
             return float(self.gamma ** bisect.bisect_right([at * unit for at in self.milestones], step))
         done = (step - warm) / max(1.0, total - warm)

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import copy
-import math
-from collections.abc import Callable, Iterator
-from contextlib import nullcontext
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -13,31 +12,45 @@ from typing import Any
 import numpy as np
 import torch
 from torch import Tensor, nn
+from torch.distributed.fsdp.sharded_grad_scaler import ShardedGradScaler
+from torch.nn.parallel import DistributedDataParallel
 
-from hypersphere.backbones import create_backbone
 from hypersphere.core import Reporter
 from hypersphere.core.config import as_table, digest, to_toml
-from hypersphere.data import ClassBalancedBatches, IdentityBatches, ImageSource, ShuffledBatches, mixup
-from hypersphere.heads import Head, create_head
-from hypersphere.training.checkpoints import Checkpoints, write_atomically
-from hypersphere.training.data import training_source
-from hypersphere.training.logs import JsonLines
-from hypersphere.training.monitor import Monitor
+from hypersphere.data import ImageSource, Prefetcher, ProcessPrefetcher, mixup
+from hypersphere.heads import Head
+from hypersphere.training.checkpoints import Checkpoints, Snapshots, write_atomically
+from hypersphere.training.data import readable_source, training_source
+from hypersphere.training.logs import JsonLines, Logger, Logs, figures_in_words
+from hypersphere.training.monitor import Monitor, TrainingStopped
+from hypersphere.training.parts import (
+    MovingAverage,
+    make_backbone,
+    make_batches,
+    make_head,
+    make_neck_losses,
+    make_optimizer,
+    total_steps,
+)
+from hypersphere.training.processes import Processes
 from hypersphere.training.recipe import Recipe
 
 _PRECISIONS = {"bfloat16": torch.bfloat16, "float16": torch.float16}
-Batches = ShuffledBatches | ClassBalancedBatches | IdentityBatches
 Evaluation = Callable[[nn.Module], float]
+Loaded = tuple[Tensor, Tensor]
+TrainingReporter = Callable[[int, int, str], None]
+"""Called as `report(step, steps, figures in words)`."""
 
 
 @dataclass(frozen=True)
 class Trained:
-    """What a run leaves behind: the embedding network in eval mode, the head, and the folder."""
+    """What a run leaves behind: the embedding network in eval mode, the head, the folder, and late snapshots."""
 
     backbone: nn.Module
     head: Head
     folder: Path
     steps: int
+    snapshots: tuple[Path, ...] = ()
 
 
 class Trainer:
@@ -46,9 +59,14 @@ class Trainer:
     Args:
         recipe: what to do.
         folder: where `recipe.toml`, `log.jsonl`, `checkpoints/` go.
-        device: `cpu` or `cuda`.
+        processes: those that train together, from `join_processes()`; this one alone on the CPU by default. The
+            network's gradients are averaged over them, and each keeps a head of its own, equal to the others'.
         source: training images; made from the recipe by default.
         evaluate: called with the network in eval mode at every checkpoint; its result decides which one is the best.
+        loggers: written to besides `log.jsonl`.
+        workers: processes that load images ahead; 0 loads them when needed.
+        compile: hand the network to `torch.compile`, and on a single GPU to CUDA graphs.
+        checking: called as `checking(done, total)` while the images are read once, before the run starts.
     """
 
     def __init__(
@@ -56,93 +74,202 @@ class Trainer:
         recipe: Recipe,
         folder: Path,
         *,
-        device: str = "cpu",
+        processes: Processes | None = None,
         source: ImageSource | None = None,
         evaluate: Evaluation | None = None,
+        loggers: Sequence[Logger] = (),
+        workers: int = 0,
+        compile: bool = False,  # noqa: A002
+        checking: Reporter | None = None,
     ) -> None:
-        self.recipe, self.folder, self.device = recipe, folder, torch.device(device)
-        self.source = source if source is not None else training_source(recipe.data)
-        self.evaluate = evaluate
+        self.recipe, self.folder, self.evaluate, self.loggers, self.workers = recipe, folder, evaluate, loggers, workers
+        self.processes = processes or Processes()
+        _check_parts(recipe.train.batch_size, recipe.train.accumulate, self.processes.size)
+        self.device = self.processes.device
+        self.source = source if source is not None else self._readable(checking)
         self.labels = torch.from_numpy(np.asarray(self.source.labels, dtype=np.int64))
+        _check_labels(self.labels, self.source.num_classes)
         torch.manual_seed(recipe.train.seed)
-        self.backbone = self._backbone().to(self.device)
-        self.head = create_head(dim=recipe.backbone["dim"], num_classes=self.source.num_classes, **recipe.head).to(
-            self.device
-        )
-        self.average = _Average(self.backbone, recipe.train.ema) if recipe.train.ema is not None else None
-        self.optimizer = self._optimizer()
-        self.scaler = torch.amp.GradScaler(self.device.type, enabled=recipe.train.precision == "float16")
-        self.batches = self._batches()
-        self.total = self._total_steps()
+        self.backbone = make_backbone(recipe).to(self.device)
+        self.backbone.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
+        self.head = make_head(recipe, self.source).to(self.device)
+        self.head.checked = False
+        self.neck_losses = make_neck_losses(recipe)
+        for _, loss in self.neck_losses:
+            loss.checked = False
+        self.compile = compile
+        self.graphs = compile and self.device.type == "cuda" and self.processes.size == 1
+        self.network: Callable[..., Any] = self.backbone
+        self.parallel: DistributedDataParallel | None = None
+        self.average = MovingAverage(self.backbone, recipe.train.ema) if recipe.train.ema is not None else None
+        self.optimizer = make_optimizer(recipe, self.backbone, self.head)
+        self.scaler = self._scaler()
+        self.batches = make_batches(recipe, self.source, self.processes)
+        self.total = total_steps(recipe, self.batches)
         self.monitor = Monitor(self.source.num_classes)
         self.checkpoints = Checkpoints(folder / "checkpoints", recipe.train.keep)
+        self.snapshots = Snapshots(
+            folder / "snapshots", self.total, recipe.train.snapshots, recipe.train.snapshot_every
+        )
         self.step = 0
+        self.waited = 0.0
+        """Seconds spent waiting for images."""
 
-    def run(self, progress: Reporter | None = None, until: int | None = None) -> Trained:
+    def run(self, progress: TrainingReporter | None = None, until: int | None = None) -> Trained:
         """Train to the end (or to the step `until`), from the newest checkpoint if there is one."""
         self._take_up()
-        log = JsonLines(self.folder / "log.jsonl", self.step)
-        settings, stop = self.recipe.train, min(self.total, until if until is not None else self.total)
-        while self.step < stop:
-            loss, embeddings, labels = self._train_step()
-            self.step += 1
-            last = self.step == self.total
-            if self.step % settings.log_every == 0 or last:
-                figures = self.monitor.look(self.head, embeddings, labels, loss)
-                log.write(
-                    {"step": self.step, "epoch": self.batches.epoch, "loss": loss, "rate": self._rate(), **figures}
-                )
-            if self.step % settings.checkpoint_every == 0 or last:
-                self._save(log)
-            if progress is not None:
-                progress(self.step, self.total)
-        return Trained(self.model().eval(), self.head.eval(), self.folder, self.step)
+        logs = Logs([JsonLines(self.folder / "log.jsonl"), *self.loggers] if self.processes.first else [], self.step)
+        stop = min(self.total, until if until is not None else self.total)
+        began, first, words = time.monotonic(), self.step, ""
+        if progress is not None:
+            progress(self.step, self.total, words)
+        with logs, self._joined(), self._loading(stop) as loaded:
+            while self.step < stop:
+                images, labels = self._next(loaded)
+                loss, embeddings = self._train_step(images, labels)
+                self.step += 1
+                self.batches.go_to(self.step)
+                last = self.step == self.total
+                if self.step % self.recipe.train.log_every == 0 or last:
+                    figures = self._look(loss, embeddings, labels)
+                    logs.write(figures)
+                    seconds = time.monotonic() - began
+                    speed = (self.step - first) * self.recipe.train.batch_size / seconds
+                    words = f"{speed:,.0f} images/s, {self.waited / seconds:.0%} waiting, {figures_in_words(figures)}"
+                if self.step % self.recipe.train.checkpoint_every == 0 or last:
+                    self._save(logs)
+                if self.snapshots.due(self.step) and self.processes.first:
+                    self.snapshots.save(self.step, self.model())
+                if progress is not None:
+                    progress(self.step, self.total, words)
+        return Trained(self.model().eval(), self.head.eval(), self.folder, self.step, self.snapshots.paths())
 
     def model(self) -> nn.Module:
         """The network to embed with: the moving average of the weights where the recipe keeps one."""
         return self.average.network if self.average is not None else self.backbone
 
-    def _train_step(self) -> tuple[float, Tensor, Tensor]:
-        recipe = self.recipe
-        torch.manual_seed(_mix(recipe.train.seed, self.step))
+    def _readable(self, checking: Reporter | None) -> ImageSource:
+        """The images that can be read: the first process reads them all, the others believe its list."""
+        source, data = training_source(self.recipe.data), self.recipe.data
+        if not self.processes.first:
+            self.processes.wait()
+            return readable_source(source, data, self.folder, listed=True)
+        readable = readable_source(source, data, self.folder, checking)
+        self.processes.wait()
+        return readable
+
+    @contextmanager
+    def _joined(self) -> Iterator[None]:
+        """The network as it is trained: compiled, and with gradients averaged over the processes.
+
+        The wrapper is dropped at the end: one that outlives the process group aborts the interpreter on its way out.
+        """
+        several = self.processes.size > 1 and not self.recipe.train.freeze_backbone
+        self.parallel = DistributedDataParallel(self.backbone) if several else None
+        self.network = self.parallel or self.backbone
+        if self.compile:
+            self.network = torch.compile(self.network, mode="reduce-overhead" if self.graphs else "default")
+        try:
+            with torch.backends.cudnn.flags(enabled=True, benchmark=True):
+                yield
+        finally:
+            self.network, self.parallel = self.backbone, None
+
+    def _scaler(self) -> torch.amp.GradScaler:
+        """Scales the loss under float16; an overflow in one process is one in all."""
+        enabled = self.recipe.train.precision == "float16"
+        if self.processes.size > 1 and enabled:
+            return ShardedGradScaler(self.device.type)
+        return torch.amp.GradScaler(self.device.type, enabled=enabled)
+
+    def _loading(self, stop: int) -> Prefetcher[Loaded] | ProcessPrefetcher[Loaded]:
+        if not self.workers:
+            return Prefetcher(self._load, start=self.step, stop=stop, workers=0)
+        pin = self.device.type == "cuda"
+        return ProcessPrefetcher(self._load, start=self.step, stop=stop, workers=self.workers, pin=pin)
+
+    def _load(self, step: int) -> Loaded:
+        """The images of a step, as bytes where a GPU changes them, changed already where the CPU does."""
+        indices = self.batches.batch_at(step)
+        images, labels = self.source.batch(indices), self.labels[torch.from_numpy(indices)]
+        return (self._augment(images, step) if self.device.type == "cpu" else images), labels
+
+    def _augment(self, images: Tensor, step: int) -> Tensor:
+        """Images changed as the recipe says, each as it would be if one process saw the whole batch."""
+        generator = torch.Generator().manual_seed(_mix(self.recipe.train.seed, step))
+        self.recipe.augment.skip(generator, self.processes.rank * len(images))
+        return self.recipe.augment(images, generator).contiguous(memory_format=torch.channels_last)
+
+    def _next(self, loaded: Prefetcher[Loaded] | ProcessPrefetcher[Loaded]) -> Loaded:
+        began = time.monotonic()
+        images, labels = next(loaded)
+        self.waited += time.monotonic() - began
+        if self.device.type != "cpu":
+            images = self._augment(images.to(self.device, non_blocking=True), self.step)
+            labels = labels.to(self.device, non_blocking=True)
+        return images, labels
+
+    def _train_step(self, images: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
+        """One step of the optimizer; returns the loss of this process and the embeddings, both detached."""
+        settings = self.recipe.train
+        torch.manual_seed(_mix(settings.seed, self.step, self.processes.rank))
         for group in self.optimizer.param_groups:
-            group["lr"] = group["base"] * self._rate()
-        self.backbone.train(not recipe.train.freeze_backbone)
+            group["lr"] = group["base"] * self._rate(self.step)
+        self.backbone.train(not settings.freeze_backbone or settings.shift_batch_norm)
         self.head.train()
         self.optimizer.zero_grad(set_to_none=True)
-        total = 0.0
-        for indices in np.array_split(self.batches.next_batch(), recipe.train.accumulate):
-            images, labels = self._load(indices)
-            loss, embeddings = self._loss(images, labels)
-            self.scaler.scale(loss / recipe.train.accumulate).backward()  # type: ignore[no-untyped-call]
-            total += loss.item() / recipe.train.accumulate
+        weight = self._weight(labels)
+        total, embeddings = torch.zeros((), device=self.device), []
+        parts = list(zip(images.chunk(settings.accumulate), labels.chunk(settings.accumulate), strict=True))
+        for number, (part, owners) in enumerate(parts, 1):
+            if self.graphs:
+                torch.compiler.cudagraph_mark_step_begin()  # type: ignore[no-untyped-call]
+            with nullcontext() if number == len(parts) else self._alone():
+                loss, embedded = self._loss(part, owners)
+                self.scaler.scale(weight * loss / len(parts)).backward()  # type: ignore[no-untyped-call]
+            total += loss.detach() / len(parts)
+            embeddings.append(embedded.detach().clone())
         self._update()
-        return total, embeddings.detach(), labels
+        return total, torch.cat(embeddings)
 
-    def _load(self, indices: np.ndarray[Any, Any]) -> tuple[Tensor, Tensor]:
-        generator = torch.Generator().manual_seed(_mix(self.recipe.train.seed, self.step, int(indices[0])))
-        images = self.recipe.augment(self.source.batch(indices), generator)
-        return images.to(self.device), self.labels[torch.from_numpy(indices)].to(self.device)
+    def _alone(self) -> Any:
+        """Gradients are not exchanged yet: more parts of the batch are to come."""
+        return self.parallel.no_sync() if self.parallel is not None else nullcontext()
+
+    def _weight(self, labels: Tensor) -> Tensor | float:
+        """What makes the mean over processes the mean over samples, when unlabelled ones are spread unevenly."""
+        if self.processes.size == 1 or getattr(self.head.objective, "counts_unlabelled", True):
+            return 1.0
+        mine = (labels >= 0).sum().float()
+        return mine * self.processes.size / self.processes.sum(mine).clamp(min=1)
 
     def _loss(self, images: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
         settings = self.recipe.train
         if settings.mixup is None:
-            embeddings = self._embed(images)
-            return self.head(embeddings, labels), embeddings
-        generator = torch.Generator().manual_seed(_mix(settings.seed, self.step, 1))
-        mixed, order, weight = mixup(images, generator, settings.mixup)
-        embeddings = self._embed(mixed)
-        loss = weight * self.head(embeddings, labels) + (1 - weight) * self.head(embeddings, labels[order])
+            embeddings, before = self._embed(images)
+            loss: Tensor = self.head(embeddings, labels)
+            for weight, extra in self.neck_losses:
+                loss = loss + weight * extra(before, labels)
+            return loss, embeddings
+        generator = torch.Generator().manual_seed(_mix(settings.seed, self.step, self.processes.rank))
+        mixed, order, share = mixup(images, generator, settings.mixup)
+        embeddings, _ = self._embed(mixed)
+        loss = share * self.head(embeddings, labels) + (1 - share) * self.head(embeddings, labels[order])
         return loss, embeddings
 
-    def _embed(self, images: Tensor) -> Tensor:
+    def _embed(self, images: Tensor) -> tuple[Tensor, Tensor]:
+        """The embeddings, and the features before the network's neck (the same where no loss wants them)."""
         dtype = _PRECISIONS.get(self.recipe.train.precision)
         frozen = torch.no_grad() if self.recipe.train.freeze_backbone else nullcontext()
         with frozen, torch.autocast(self.device.type, dtype=dtype, enabled=dtype is not None):
-            embeddings: Tensor = self.backbone(images)
-        return embeddings
+            if self.neck_losses:
+                both: tuple[Tensor, Tensor] = self.network(images, before_neck=True)
+                return both
+            embeddings: Tensor = self.network(images)
+        return embeddings, embeddings
 
     def _update(self) -> None:
+        self.processes.average_([p.grad for p in self.head.parameters() if p.grad is not None])
         self.scaler.unscale_(self.optimizer)
         if self.recipe.optimizer.clip is not None:
             parameters = [p for group in self.optimizer.param_groups for p in group["params"]]
@@ -153,61 +280,30 @@ class Trainer:
         if self.average is not None:
             self.average.update(self.backbone)
 
-    def _rate(self) -> float:
-        return self.recipe.schedule.factor(self.step, self.total, self.batches.batches_per_epoch)
+    def _rate(self, step: int) -> float:
+        return self.recipe.schedule.factor(step, self.total, self.batches.batches_per_epoch)
 
-    def _backbone(self) -> nn.Module:
-        data, settings = self.recipe.data, self.recipe.train
-        channels = 1 if data.grey else 3
-        network = create_backbone(input_size=data.size, channels=channels, **self.recipe.backbone)
-        if settings.start is not None:
-            network.load_state_dict(torch.load(settings.start, map_location="cpu", weights_only=True))
-        return network.requires_grad_(not settings.freeze_backbone)
-
-    def _optimizer(self) -> torch.optim.Optimizer:
-        settings = self.recipe.optimizer
-        trained = [p for p in self.backbone.parameters() if p.requires_grad]
-        own = [p for name, p in self.head.named_parameters() if name != "weight" and p.requires_grad]
-        prototypes = [self.head.weight] if isinstance(self.head.weight, nn.Parameter) else []
-        decay = settings.decay if settings.prototype_decay is None else settings.prototype_decay
-        groups: list[dict[str, Any]] = [
-            {"params": trained, "base": settings.rate, "weight_decay": settings.decay},
-            {"params": prototypes, "base": settings.rate * settings.prototype_rate, "weight_decay": decay},
-            {"params": own, "base": settings.rate, "weight_decay": 0.0},
-        ]
-        groups = [group for group in groups if group["params"]]
-        if settings.kind == "adamw":
-            return torch.optim.AdamW(groups, lr=settings.rate)
-        return torch.optim.SGD(groups, lr=settings.rate, momentum=settings.momentum)
-
-    def _batches(self) -> Batches:
-        settings, labels = self.recipe.train, np.asarray(self.source.labels)
-        if settings.sampler == "identity":
-            identities, rest = divmod(settings.batch_size, settings.images_per_identity)
-            if rest:
-                raise ValueError(
-                    f"batch_size={settings.batch_size} must be a multiple of images_per_identity="
-                    f"{settings.images_per_identity}"
-                )
-            return IdentityBatches(labels, identities, settings.images_per_identity, seed=settings.seed)
-        if settings.sampler == "class_balanced":
-            return ClassBalancedBatches(labels, settings.batch_size, seed=settings.seed)
-        return ShuffledBatches(len(labels), settings.batch_size, seed=settings.seed)
-
-    def _total_steps(self) -> int:
-        settings = self.recipe.train
-        if settings.steps is not None:
-            return settings.steps
-        assert settings.epochs is not None
-        return max(1, math.ceil(settings.epochs * self.batches.batches_per_epoch))
+    def _look(self, loss: Tensor, embeddings: Tensor, labels: Tensor) -> dict[str, float]:
+        """The figures of this step; a cause to stop stops every process."""
+        mean, cause, figures = float(self.processes.sum(loss)) / self.processes.size, None, {}
+        if self.processes.first:
+            try:
+                figures = self.monitor.look(self.head, embeddings, labels, mean)
+            except TrainingStopped as stopped:
+                cause = stopped
+        if self.processes.any(cause is not None):
+            raise cause or TrainingStopped("the first process has stopped the run; its message says why")
+        rate = self.recipe.optimizer.rate * self._rate(self.step - 1)
+        return {"step": self.step, "epoch": self.batches.epoch, "loss": mean, "rate": rate, **figures}
 
     def _take_up(self) -> None:
         """Continue from the newest checkpoint, or write down the recipe of a new run."""
         name = digest(self.recipe)
         found = self.checkpoints.load_newest()
         if found is None:
-            text = f"# recipe {name}\n{to_toml(as_table(self.recipe))}"
-            write_atomically(self.folder / "recipe.toml", text.encode())
+            if self.processes.first:
+                text = f"# recipe {name}\n{to_toml(as_table(self.recipe))}"
+                write_atomically(self.folder / "recipe.toml", text.encode())
             return
         step, state = found
         if state["recipe"] != name:
@@ -224,11 +320,13 @@ class Trainer:
             self.average.network.load_state_dict(state["average"])
         self.step = step
 
-    def _save(self, log: JsonLines) -> None:
+    def _save(self, logs: Logs) -> None:
+        if not self.processes.first:
+            return
         score = None
         if self.evaluate is not None:
             score = self.evaluate(self.model().eval())
-            log.write({"step": self.step, "score": score})
+            logs.write({"step": self.step, "score": score})
         state = {
             "recipe": digest(self.recipe),
             "backbone": self.backbone.state_dict(),
@@ -242,25 +340,19 @@ class Trainer:
         self.checkpoints.save(self.step, state, score)
 
 
-class _Average:
-    """An exponential moving average of a network's weights and buffers."""
-
-    def __init__(self, network: nn.Module, decay: float) -> None:
-        self.decay = decay
-        self.network = copy.deepcopy(network).eval().requires_grad_(False)
-
-    @torch.no_grad()
-    def update(self, network: nn.Module) -> None:
-        for mine, theirs in zip(_tensors(self.network), _tensors(network), strict=True):
-            if mine.is_floating_point():
-                mine.lerp_(theirs, 1 - self.decay)
-            else:
-                mine.copy_(theirs)
+def _check_labels(labels: Tensor, num_classes: int) -> None:
+    if len(labels) and not (int(labels.min()) >= -1 and int(labels.max()) < num_classes):
+        raise ValueError(
+            f"labels lie between {int(labels.min())} and {int(labels.max())}: with {num_classes} classes they must be"
+            f" 0 to {num_classes - 1}, or -1"
+        )
 
 
-def _tensors(network: nn.Module) -> Iterator[Tensor]:
-    yield from network.parameters()
-    yield from network.buffers()
+def _check_parts(batch_size: int, accumulate: int, processes: int) -> None:
+    if batch_size % (accumulate * processes):
+        raise ValueError(
+            f"batch_size={batch_size} must be a multiple of accumulate x processes = {accumulate} x {processes}"
+        )
 
 
 def _mix(*numbers: int) -> int:

@@ -1,0 +1,7 @@
+"""`python -m hypersphere`, and with it `torchrun ... -m hypersphere`."""
+
+import sys
+
+from hypersphere.cli import main
+
+sys.exit(main())

@@ -1,0 +1,164 @@
+"""`hypersphere bench train`: images a second of the whole training step, by backbone."""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import datetime as dt
+import os
+import platform
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from hypersphere.core.config import build
+from hypersphere.data import PocketFaces, open_source, write_records
+from hypersphere.data.source import ImageSource, Indices, Labels
+from hypersphere.training import Processes, Recipe, Trainer, join_processes
+from hypersphere.version import __version__
+
+_IDENTITIES, _IMAGES = 64, 16
+
+
+def add_command(commands: Any) -> None:
+    """Add `bench` to the command line."""
+    bench = commands.add_parser("bench", help="measure speed on this machine")
+    kinds = bench.add_subparsers(title="what to measure", metavar="WHAT", required=True)
+    train = kinds.add_parser(
+        "train",
+        help="images a second of whole training steps: reading JPEG files, augmentation, network, head, optimizer",
+    )
+    train.add_argument(
+        "--backbones",
+        default="sfnet20,sfnet64,iresnet18,iresnet50,iresnet100",
+        help="names, separated by commas (%(default)s)",
+    )
+    train.add_argument("--batch", type=int, default=128, help="images a step (%(default)s)")
+    train.add_argument("--size", type=int, default=112, help="height and width of the images (%(default)s)")
+    train.add_argument("--classes", type=int, default=10_572, help="of the head, CosFace (%(default)s)")
+    train.add_argument("--steps", type=int, default=50, help="measured steps, after --warmup more (%(default)s)")
+    train.add_argument("--warmup", type=int, default=20, help="steps before the clock starts (%(default)s)")
+    train.add_argument("--precision", default="bfloat16", help="float32, bfloat16 or float16 (%(default)s)")
+    train.add_argument("--device", help="cpu or cuda; what there is by default")
+    train.add_argument(
+        "--workers", type=int, default=min(8, os.cpu_count() or 1), help="threads that load (%(default)s)"
+    )
+    train.add_argument("--no-compile", dest="compile", action="store_false", help="without torch.compile")
+    train.add_argument("--csv", type=Path, help="a file to append the rows to")
+    train.set_defaults(run=run_train)
+
+
+class Crowd:
+    """The images of a source over and over, in many more classes: the reading is real, the identities are not."""
+
+    def __init__(self, source: ImageSource, images: int, num_classes: int) -> None:
+        self.source, self.num_classes = source, num_classes
+        self.labels: Labels = np.arange(images) % num_classes
+
+    def __len__(self) -> int:
+        return len(self.labels)
+
+    def read(self, index: int) -> Any:
+        return self.source.read(index % len(self.source))
+
+    def describe(self, index: int) -> str:
+        return self.source.describe(index % len(self.source))
+
+    def batch(self, indices: Indices) -> Tensor:
+        return self.source.batch(np.asarray(indices) % len(self.source))
+
+
+def run_train(options: argparse.Namespace) -> None:
+    """Measure each backbone and print a line for it."""
+    with join_processes(options.device) as processes, tempfile.TemporaryDirectory() as place:
+        device = torch.cuda.get_device_name() if processes.device.type == "cuda" else platform.processor() or "CPU"
+        print(
+            f"whole training steps on {device}: {options.size}x{options.size} JPEG files, batch {options.batch},"
+            f" {options.precision}, CosFace with {options.classes:,} classes, {options.workers} loading processes,"
+            f" {'compiled' if options.compile else 'not compiled'}\n"
+        )
+        print(
+            f"{'backbone':<16}{'images/s':>10}{'ms a step':>11}{'waiting for data':>18}{'GPU memory':>12}", flush=True
+        )
+        faces = Path(place) / "faces.rec"
+        write_records(PocketFaces(_IDENTITIES, _IMAGES, options.size), faces, quality=95)
+        steps = options.warmup + options.steps
+        source = Crowd(open_source(str(faces)), options.batch * steps, options.classes)
+        for name in options.backbones.split(","):
+            row = measure(name, source, Path(place) / name, processes, options)
+            memory = f"{row['gpu_gib']:.1f} GiB" if row["gpu_gib"] else "-"
+            speed = f"{row['images_per_s']:>10,.0f}{row['ms']:>11.1f}{row['waiting']:>18.1%}"
+            print(f"{name:<14}{speed}{memory:>12}", flush=True)
+            if options.csv is not None:
+                append_row(options.csv, {**row, "device": device})
+
+
+def measure(
+    name: str, source: ImageSource, folder: Path, processes: Processes, options: argparse.Namespace
+) -> dict[str, Any]:
+    """Train a network for some steps, and time those after the warm-up."""
+    steps = options.warmup + options.steps
+    table = {
+        "data": {"source": "unused", "size": [options.size, options.size]},
+        "augment": {"flip": 0.5},
+        "backbone": {"name": name, "dim": 512},
+        "head": {"name": "cosface"},
+        "optimizer": {"rate": 0.001},
+        "train": {
+            "steps": steps + 1,
+            "batch_size": options.batch,
+            "precision": options.precision,
+            "log_every": steps + 1,
+            "checkpoint_every": steps + 1,
+        },
+    }
+    recipe = build(Recipe, table)
+    trainer = Trainer(
+        recipe, folder, processes=processes, source=source, workers=options.workers, compile=options.compile
+    )
+    marks: list[tuple[float, float]] = []
+
+    def mark(step: int, total: int, words: str) -> None:
+        if step in (options.warmup, steps):
+            if processes.device.type == "cuda":
+                torch.cuda.synchronize()
+            marks.append((time.monotonic(), trainer.waited))
+
+    if processes.device.type == "cuda":
+        torch.cuda.reset_peak_memory_stats()
+    trainer.run(mark, until=steps)
+    (began, waited), (ended, waited_then) = marks
+    seconds = ended - began
+    peak = torch.cuda.max_memory_allocated() / 2**30 if processes.device.type == "cuda" else 0.0
+    return {
+        "date_utc": dt.datetime.now(dt.UTC).isoformat(timespec="seconds"),
+        "backbone": name,
+        "batch": options.batch,
+        "size": options.size,
+        "classes": options.classes,
+        "precision": options.precision,
+        "compiled": options.compile,
+        "workers": options.workers,
+        "images_per_s": round(options.steps * options.batch / seconds, 1),
+        "ms": round(1000 * seconds / options.steps, 2),
+        "waiting": round((waited_then - waited) / seconds, 4),
+        "gpu_gib": round(peak, 2),
+        "torch": torch.__version__,
+        "hypersphere": __version__,
+        "python": platform.python_version(),
+    }
+
+
+def append_row(path: Path, row: dict[str, Any]) -> None:
+    """Add a row to a CSV file, with a header if it is new."""
+    new = not path.exists()
+    with path.open("a", encoding="utf-8", newline="") as file:
+        writer = csv.DictWriter(file, list(row), lineterminator="\n")
+        if new:
+            writer.writeheader()
+        writer.writerow(row)

@@ -1,0 +1,133 @@
+"""The parts of a run, made as its recipe says: network, head, optimizer, order of the images."""
+
+from __future__ import annotations
+
+import copy
+import inspect
+import math
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from hypersphere.backbones import create_backbone
+from hypersphere.data import ClassBalancedBatches, IdentityBatches, ImageSource, ShuffledBatches
+from hypersphere.heads import Head, PairLoss, create_head, create_loss
+from hypersphere.losses import OBJECTIVES
+from hypersphere.training.checkpoints import load_weights
+from hypersphere.training.processes import Processes
+from hypersphere.training.recipe import Recipe
+from hypersphere.training.runs import load_run, newest_state
+
+Batches = ShuffledBatches | ClassBalancedBatches | IdentityBatches
+
+
+def make_backbone(recipe: Recipe) -> nn.Module:
+    """The network, with the weights it starts from, frozen where the recipe says so."""
+    data, settings = recipe.data, recipe.train
+    network = create_backbone(input_size=data.size, channels=1 if data.grey else 3, **recipe.backbone)
+    if settings.start is not None:
+        start = Path(settings.start)
+        try:
+            network.load_state_dict(load_run(start)[1].state_dict() if start.is_dir() else load_weights(start))
+        except RuntimeError as error:
+            name = recipe.backbone["name"]
+            raise ValueError(f"train.start={start}: the weights do not fit {name} ({error})") from None
+    return network.requires_grad_(not settings.freeze_backbone)
+
+
+def make_head(recipe: Recipe, source: ImageSource) -> Head:
+    """The head, with class counts where its loss asks for them, and the start run's state where it is to be kept."""
+    options = dict(recipe.head)
+    parameters = inspect.signature(OBJECTIVES[options["name"]]).parameters
+    if "class_counts" in parameters and "class_counts" not in options:
+        labels = np.asarray(source.labels)
+        options["class_counts"] = np.bincount(labels[labels >= 0], minlength=source.num_classes).tolist()
+    head = create_head(dim=recipe.backbone["dim"], num_classes=source.num_classes, **options)
+    if recipe.train.start_head:
+        state = newest_state(Path(recipe.train.start or ""))[1]["head"]
+        try:
+            head.load_state_dict(state)
+        except RuntimeError as error:
+            raise ValueError(f"train.start={recipe.train.start}: its head does not fit ({error})") from None
+    return head
+
+
+def make_neck_losses(recipe: Recipe) -> list[tuple[float, PairLoss]]:
+    """The weighted losses on the features before the network's neck."""
+    made = []
+    for name, options in recipe.before_neck.items():
+        rest = {key: value for key, value in options.items() if key != "weight"}
+        made.append((float(options.get("weight", 1.0)), create_loss(name, **rest)))
+    return made
+
+
+def make_optimizer(recipe: Recipe, backbone: nn.Module, head: Head) -> torch.optim.Optimizer:
+    """The optimizer; each group's `base` is its rate before the schedule."""
+    settings = recipe.optimizer
+    trained = [p for p in backbone.parameters() if p.requires_grad]
+    own = [p for name, p in head.named_parameters() if name != "weight" and p.requires_grad]
+    prototypes = [head.weight] if isinstance(head.weight, nn.Parameter) else []
+    decay = settings.decay if settings.prototype_decay is None else settings.prototype_decay
+    groups: list[dict[str, Any]] = [
+        {"params": trained, "base": settings.rate, "weight_decay": settings.decay},
+        {"params": prototypes, "base": settings.rate * settings.prototype_rate, "weight_decay": decay},
+        {"params": own, "base": settings.rate, "weight_decay": 0.0},
+    ]
+    groups = [group for group in groups if group["params"]]
+    fused = head.weight.device.type == "cuda"
+    if settings.kind == "sgd":
+        return torch.optim.SGD(groups, lr=settings.rate, momentum=settings.momentum, fused=fused)
+    adam = torch.optim.AdamW if settings.kind == "adamw" else torch.optim.Adam
+    return adam(groups, lr=settings.rate, fused=fused)
+
+
+def make_batches(recipe: Recipe, source: ImageSource, processes: Processes) -> Batches:
+    """The order of the images: this process's part of every batch."""
+    settings, labels = recipe.train, np.asarray(source.labels)
+    share: dict[str, Any] = {"seed": settings.seed, "rank": processes.rank, "world_size": processes.size}
+    if settings.sampler == "identity":
+        identities, rest = divmod(settings.batch_size, settings.images_per_identity)
+        if rest:
+            raise ValueError(
+                f"batch_size={settings.batch_size} must be a multiple of images_per_identity="
+                f"{settings.images_per_identity}"
+            )
+        return IdentityBatches(labels, identities, settings.images_per_identity, **share)
+    if settings.sampler == "class_balanced":
+        return ClassBalancedBatches(labels, settings.batch_size, **share)
+    return ShuffledBatches(len(labels), settings.batch_size, **share)
+
+
+def total_steps(recipe: Recipe, batches: Batches) -> int:
+    """How many optimizer steps the run has."""
+    settings = recipe.train
+    if settings.steps is not None:
+        return settings.steps
+    assert settings.epochs is not None
+    return max(1, math.ceil(settings.epochs * batches.batches_per_epoch))
+
+
+class MovingAverage:
+    """An exponential moving average of a network's weights and buffers."""
+
+    def __init__(self, network: nn.Module, decay: float) -> None:
+        self.decay = decay
+        self.network = copy.deepcopy(network).eval().requires_grad_(False)
+
+    @torch.no_grad()
+    def update(self, network: nn.Module) -> None:
+        """Move towards the network as it is now."""
+        for mine, theirs in zip(_tensors(self.network), _tensors(network), strict=True):
+            if mine.is_floating_point():
+                mine.lerp_(theirs, 1 - self.decay)
+            else:
+                mine.copy_(theirs)
+
+
+def _tensors(network: nn.Module) -> Iterator[Tensor]:
+    yield from network.parameters()
+    yield from network.buffers()

@@ -1,0 +1,34 @@
+"""A whole recipe: its one stage, or its two."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+from hypersphere.training.recipe import Recipe
+from hypersphere.training.trainer import Trained, Trainer, TrainingReporter
+
+Making = Callable[[Recipe, Path], Trainer]
+
+
+def train_recipe(
+    recipe: Recipe, folder: Path, make: Making = Trainer, progress: TrainingReporter | None = None
+) -> Trained:
+    """Train a recipe in a folder, or go on where it stopped.
+
+    The second stage of a recipe that has one lies in `folder/second`, and begins from the network of the first: with a
+    frozen backbone and class-balanced batches it is cRT (Kang et al., 2020).
+
+    Args:
+        recipe: what to do.
+        folder: of the run.
+        make: makes the trainer of a stage; `Trainer` itself by default, with its defaults.
+        progress: called as `progress(step, steps, figures in words)`, for each stage from the start.
+    """
+    first, *rest = recipe.stages()
+    trained = make(first, folder).run(progress)
+    for stage in rest:
+        begun = replace(stage, train=replace(stage.train, start=str(folder)))
+        trained = make(begun, folder / "second").run(progress)
+    return trained

@@ -1,0 +1,114 @@
+"""The demo, small: its table and report, and that finished and interrupted runs are taken up."""
+
+import json
+import re
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from hypersphere.cli import main
+from hypersphere.cli.demo import Extent, _train, run_demo
+from hypersphere.cli.demo_report import FARS, LOSSES, RECIPE, Outcome, _verdict, row
+from hypersphere.core.config import load_toml
+from hypersphere.evaluation import Figure, pair_metrics, verify_pairs
+from hypersphere.training import Trainer, load_recipe
+from tests.plots.reader import Reader
+
+SMALL = Extent(steps=2, people=12, pairs=600)
+
+
+def test_the_demo_and_the_demo_again(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    out = tmp_path / "new"
+    run_demo(out, 3, SMALL)
+    first = capsys.readouterr().out
+    rows = re.findall(r"^(\w+) +([\d.]+) % \[([\d.]+), ([\d.]+)\].* (\d+)$", first, flags=re.MULTILINE)
+    assert [found[0] for found in rows] == list(LOSSES.values())
+    assert all(float(low) < float(value) < float(high) for _, value, low, high, _ in rows)
+    assert str(out / "report.html") in first
+
+    reader = Reader((out / "report.html").read_text(encoding="utf-8"))
+    assert reader.tags.count("h2") == 8
+    for _, value, low, high, _ in rows:
+        assert f"{value} % [{low}, {high}]" in reader.words
+    assert len(re.findall(r"[\d.]+ % \[[\d.]+, [\d.]+\]", reader.words)) == 9, "three in each row"
+    assert f"hypersphere demo --seed 3 --out {out}" in reader.words
+    assert RECIPE.read_text() in reader.words
+    described = [value for _, name, value in reader.attributes if name == "alt" and value]
+    assert len(described) == len(set(described)) == 1 + 1 + 3 + 4 + 4
+
+    saved = {path: path.stat().st_mtime_ns for path in out.rglob("*.pt")}
+    assert len(saved) == 3
+    run_demo(out, 3, SMALL)
+    assert capsys.readouterr().out == first
+    assert {path: path.stat().st_mtime_ns for path in out.rglob("*.pt")} == saved
+
+
+def test_seconds_are_those_of_all_calls_or_unknown(tmp_path: Path) -> None:
+    recipe = load_recipe(RECIPE, ["data.identities=2", "data.images_per_identity=4", "backbone={name='cnn4', dim=2}"])
+    settings = replace(recipe.train, steps=3, epochs=None, batch_size=4, checkpoint_every=1)
+    recipe = replace(recipe, backbone={"name": "cnn4", "dim": 2}, train=settings)
+
+    Trainer(recipe, tmp_path / "killed").run(until=1)
+    assert _train(Trainer(recipe, tmp_path / "killed"), "x")[1] is None
+
+    Trainer(recipe, tmp_path / "stopped").run(until=1)
+    clock = tmp_path / "stopped" / "seconds.json"
+    clock.write_text(json.dumps({"seconds": 1000}))
+    seconds = _train(Trainer(recipe, tmp_path / "stopped"), "x")[1]
+    assert seconds is not None
+    assert seconds > 1000
+    assert json.loads(clock.read_text())["seconds"] >= seconds
+    assert _train(Trainer(recipe, tmp_path / "stopped"), "x")[1] == json.loads(clock.read_text())["seconds"]
+
+
+def test_an_interruption_is_timed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    recipe = load_recipe(RECIPE)
+
+    def interrupted(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(Trainer, "run", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        _train(Trainer(recipe, tmp_path), "x")
+    assert json.loads((tmp_path / "seconds.json").read_text())["seconds"] > 0
+
+
+@pytest.mark.parametrize(
+    ("gain", "word"),
+    [
+        (Figure(0.01, 0.001, 0.02, 9, ""), "better than softmax"),
+        (Figure(-0.01, -0.02, -0.001, 9, ""), "worse than softmax"),
+        (Figure(0.01, -0.001, 0.02, 9, ""), "no clear difference"),
+    ],
+)
+def test_the_verdict_follows_the_interval(gain: Figure, word: str) -> None:
+    assert word in _verdict(outcome(gain))
+
+
+def test_what_cannot_be_measured_is_a_dash() -> None:
+    cells = row(outcome(None))
+    assert cells[2] == "–"
+    assert cells[4].startswith("100.0 % ["), "300 impostors are enough for FAR 1e-2"
+    assert cells[5] == "–", "and too few for 1e-3"
+    assert cells[6] == "–"
+
+
+def outcome(gain: Figure | None) -> Outcome:
+    same = np.arange(600) % 2 == 0
+    scores = np.where(same, 0.9, 0.1)
+    subjects = np.arange(600) % 20, np.where(same, np.arange(600) % 20, (np.arange(600) + 1) % 20)
+    result, metrics = verify_pairs(scores, same), pair_metrics(scores, same, subjects, FARS, replicates=20)
+    return Outcome("ArcFace", load_recipe(RECIPE), Path("x"), scores, result, metrics, gain, [], None)
+
+
+def test_the_recipe_names_the_options_of_each_loss() -> None:
+    table = load_toml(RECIPE)
+    assert {table["head"]["name"], *table["losses"]} >= set(LOSSES)
+    assert table["data"]["source"] == "pocket"
+
+
+def test_a_negative_seed_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["demo", "--seed", "-1", "--out", str(tmp_path)]) == 2
+    assert capsys.readouterr().err == "hypersphere: --seed -1 must be 0 or more\n"

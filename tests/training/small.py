@@ -1,0 +1,49 @@
+"""A recipe of a few seconds, and what its runs are compared by."""
+
+from pathlib import Path
+
+import torch
+
+RECIPE = """
+about = "a small run"
+[data]
+identities = 6
+images_per_identity = 8
+size = [16, 16]
+[augment]
+flip = 0.5
+shift = 0.5
+[backbone]
+name = "cnn4"
+dim = 8
+[head]
+name = "sphereface"
+margin = 2
+[losses.arcface]
+scale = 16
+[optimizer]
+rate = 0.05
+[schedule]
+kind = "cosine"
+warmup = 2
+[train]
+steps = 30
+batch_size = 12
+log_every = 3
+checkpoint_every = 4
+"""
+
+
+def final(folder: Path) -> dict[str, object]:
+    newest = max((folder / "checkpoints").glob("*.pt"))
+    return torch.load(newest, weights_only=True)  # type: ignore[no-any-return]
+
+
+def same(a: object, b: object) -> bool:
+    if isinstance(a, torch.Tensor):
+        return isinstance(b, torch.Tensor) and torch.equal(a, b)
+    if isinstance(a, dict):
+        return isinstance(b, dict) and a.keys() == b.keys() and all(same(a[key], b[key]) for key in a)
+    if isinstance(a, list | tuple):
+        return isinstance(b, list | tuple) and len(a) == len(b) and all(map(same, a, b))
+    return a == b

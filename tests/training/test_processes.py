@@ -1,0 +1,141 @@
+"""Several processes are one run: the same losses and weights as one process, up to rounding."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+
+from hypersphere.training import Processes, Trainer, join_processes, load_recipe
+from hypersphere.training.logs import read_log
+from tests.training.small import RECIPE, final
+
+ROOT = Path(__file__).parents[2]
+ENVIRONMENT = {
+    **os.environ,
+    "PYTHONPATH": f"{ROOT / 'src'}{os.pathsep}{ROOT}",
+    "OMP_NUM_THREADS": "1",
+    "GLOO_SOCKET_IFNAME": "lo",
+}
+SETTINGS = ["backbone={name='sfnet4',dim=8}", "data.size=[32,32]", "train.steps=8", "train.log_every=2"]
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    file = tmp_path / "recipe.toml"
+    file.write_text(RECIPE)
+    return file
+
+
+def torchrun(*command: str) -> subprocess.CompletedProcess[str]:
+    launch = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
+    return subprocess.run([*launch, *command], env=ENVIRONMENT, capture_output=True, text=True, check=False)
+
+
+def close(a: object, b: object) -> bool:
+    if isinstance(a, torch.Tensor) and isinstance(b, torch.Tensor):
+        return torch.allclose(a.double(), b.double(), rtol=1e-4, atol=1e-5)
+    if isinstance(a, dict) and isinstance(b, dict):
+        return a.keys() == b.keys() and all(close(a[key], b[key]) for key in a)
+    return a == b
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [["head.name=arcface", "train.accumulate=2"], ["head.name=curricularface", "optimizer.clip=1.0"]],
+    ids=lambda settings: settings[0],
+)
+def test_two_processes_train_as_one(path: Path, tmp_path: Path, settings: list[str]) -> None:
+    settings = [*SETTINGS, *settings]
+    run = torchrun(
+        "-m", "hypersphere", "train", str(path), *settings, "--out", str(tmp_path / "two"), "--device", "cpu"
+    )
+    assert run.returncode == 0, run.stderr
+    assert run.stdout.count("verification accuracy") == 1
+    Trainer(load_recipe(path, settings), tmp_path / "one").run()
+    one, two = final(tmp_path / "one"), final(tmp_path / "two")
+    for part in ("backbone", "head", "batches"):
+        assert close(one[part], two[part]), part
+    logs = [read_log(tmp_path / name / "log.jsonl") for name in ("one", "two")]
+    for mine, theirs in zip(*logs, strict=True):
+        assert mine["loss"] == pytest.approx(theirs["loss"], rel=1e-4)
+
+
+OVERFLOW = """
+import sys
+from pathlib import Path
+import torch
+from hypersphere.training import Trainer, join_processes, load_recipe
+with join_processes("cpu") as processes:
+    recipe = load_recipe(Path(sys.argv[1]), ["train.precision=float16"])
+    trainer = Trainer(recipe, Path(sys.argv[2]), processes=processes)
+    before = trainer.head.weight.detach().clone()
+    scale = trainer.scaler.scale(torch.ones(())).item()
+    for parameter in (*trainer.backbone.parameters(), *trainer.head.parameters()):
+        parameter.grad = torch.ones_like(parameter)
+    if processes.rank == 1:
+        next(trainer.backbone.parameters()).grad.fill_(float("inf"))
+    trainer._update()
+    assert torch.equal(before, trainer.head.weight), "a step was made on an overflow"
+    assert trainer.scaler.get_scale() == scale / 2
+"""
+
+STOPPED = """
+import sys
+from pathlib import Path
+import torch
+from hypersphere.training import Trainer, TrainingStopped, join_processes, load_recipe
+with join_processes("cpu") as processes:
+    recipe = load_recipe(Path(sys.argv[1]), ["train.log_every=1"])
+    trainer = Trainer(recipe, Path(sys.argv[2]), processes=processes)
+    if processes.rank == 1:
+        with torch.no_grad():
+            trainer.head.weight.fill_(float("nan"))
+    try:
+        trainer.run()
+    except TrainingStopped as cause:
+        assert ("the loss is nan" in str(cause)) == processes.first, cause
+    else:
+        raise AssertionError("it went on")
+"""
+
+
+@pytest.mark.parametrize("code", [OVERFLOW, STOPPED], ids=["overflow", "nan"])
+def test_what_happens_to_one_process_happens_to_all(path: Path, tmp_path: Path, code: str) -> None:
+    script = tmp_path / "script.py"
+    script.write_text(code)
+    run = torchrun(str(script), str(path), str(tmp_path / "run"))
+    assert run.returncode == 0, run.stderr
+
+
+def test_unlabelled_images_do_not_shift_the_mean_over_processes(path: Path, tmp_path: Path) -> None:
+    class Two(Processes):
+        def sum(self, value: torch.Tensor) -> torch.Tensor:
+            return value + 6
+
+    trainer = Trainer(load_recipe(path), tmp_path / "run")
+    trainer.processes = Two(0, 2)
+    labels = torch.tensor([0, 1, -1, -1, -1, -1])
+    assert float(trainer._weight(labels)) == 2 * 2 / 8
+
+
+def test_without_torchrun_there_is_one_process() -> None:
+    with join_processes("cpu") as processes:
+        assert processes == Processes(0, 1, torch.device("cpu"))
+        assert float(processes.sum(torch.tensor(3.0))) == 3
+        assert processes.any(True)
+        assert not processes.any(False)
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="there is a CUDA device")
+def test_a_device_that_is_not_there() -> None:
+    with pytest.raises(ValueError, match="no CUDA device"), join_processes("cuda"):
+        pass
+
+
+def test_a_batch_that_cannot_be_shared(path: Path, tmp_path: Path) -> None:
+    recipe = load_recipe(path, ["train.accumulate=4"])
+    with pytest.raises(ValueError, match="batch_size=12 must be a multiple of"):
+        Trainer(recipe, tmp_path / "run", processes=Processes(0, 2))
