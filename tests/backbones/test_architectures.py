@@ -253,10 +253,10 @@ def test_iresnet_holds_the_scale_of_its_features() -> None:
 
 
 def test_dropout_acts_in_training_alone() -> None:
-    for name in ("iresnet18", "lightcnn9"):
+    for name in ("iresnet18", "lightcnn9", "resnet28"):
         torch.manual_seed(0)
-        net = create_backbone(name, dim=64, input_size=(32, 32), dropout=0.5)
-        images = torch.randn(4, 3, 32, 32)
+        net = create_backbone(name, dim=64, input_size=(48, 48), dropout=0.5)
+        images = torch.randn(4, 3, 48, 48)
         with torch.no_grad():
             assert not net.train()(images).equal(net(images))
             assert net.eval()(images).equal(net(images))

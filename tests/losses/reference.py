@@ -506,13 +506,14 @@ def contrastive(x: Tensor, y: Tensor, *, margin: float = 1.0) -> Tensor:
     return mean(losses, x)
 
 
-def triplet(x: Tensor, y: Tensor, *, margin: float = 0.2, mining: str = "all") -> Tensor:
+def triplet(x: Tensor, y: Tensor, *, margin: float = 0.2, mining: str = "all", distance: str = "unit") -> Tensor:
     """NormFace eq. 8 over all triplets, over (a, p) with their nearest semi-hard n, or over each anchor's hardest."""
-    f = unit(x)
+    f = unit(x) if distance == "unit" else x
     rows = with_class(y)
 
     def d(i: int, j: int) -> Tensor:
-        return ((f[i] - f[j]) ** 2).sum()
+        squared = ((f[i] - f[j]) ** 2).sum()
+        return squared if distance == "unit" else squared.sqrt()
 
     losses = []
     for a, ca in rows:

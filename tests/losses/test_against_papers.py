@@ -366,6 +366,9 @@ def test_only_advance_moves_the_margins(name: str, keywords: dict[str, Any]) -> 
         ("triplet", {"margin": 1.0, "mining": "semihard"}),
         ("triplet", {"margin": 0.3, "mining": "semihard"}),
         ("triplet", {"margin": 1.0, "mining": "hard"}),
+        ("triplet", {"margin": 0.3, "mining": "hard", "distance": "euclidean"}),
+        ("triplet", {"margin": 5.0, "mining": "semihard", "distance": "euclidean"}),
+        ("triplet", {"distance": "euclidean"}),
     ],
 )
 @pytest.mark.parametrize("labels", [(0, 1, 0, 2, -1, 1, 1, 0, -1, 2, 3, 0), LABELS], ids=["few", "many"])

@@ -448,3 +448,11 @@ def test_similarity_adjustment_stretches_the_low_end() -> None:
     x = plane(math.acos(-0.2))
     loss = value(head, x, torch.tensor([-1])) / 2  # log(1 + e^g)
     assert math.log(math.expm1(loss)) == pytest.approx(-0.9, abs=0.05)
+
+
+def test_the_bias_of_sphereface2_goes_by_a_word_too() -> None:
+    """TOML has no None: a recipe of Table 2's first rows writes "none"."""
+    heads = [hs.create_head("sphereface2", dim=4, num_classes=5, bias=bias) for bias in (None, "none")]
+    x, y = torch.randn(6, 4), torch.arange(6) % 5
+    heads[1].load_state_dict(heads[0].state_dict())
+    assert torch.equal(heads[0](x, y), heads[1](x, y))

@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 import torch
 
+from hypersphere.backbones import create_backbone
 from hypersphere.core.config import as_table, build, to_toml
 from hypersphere.heads import create_loss
 from hypersphere.training import (
@@ -26,6 +27,7 @@ from hypersphere.training import (
     unseen_pairs,
 )
 from hypersphere.training.logs import read_log
+from hypersphere.training.parts import make_backbone
 from tests.training.small import RECIPE, final, same
 
 
@@ -177,6 +179,24 @@ def test_a_run_begins_from_another(path: Path, tmp_path: Path) -> None:
     assert same(kept.head.state_dict(), first.head.state_dict())
 
 
+def test_weights_of_a_classifier_begin_a_resnet(path: Path, tmp_path: Path) -> None:
+    """Those of torchvision: a classifier `fc`, no neck, no projection."""
+    body = create_backbone("resnet50", dim=2048, input_size=(32, 32)).state_dict()
+    body |= {name: value + 1 for name, value in body.items() if "running" in name}
+    torch.save(body | {"fc.weight": torch.ones(1000, 2048), "fc.bias": torch.ones(1000)}, tmp_path / "imagenet.pth")
+    net = [f"train.start={tmp_path / 'imagenet.pth'}", "backbone.name=resnet50", "data.size=[32, 32]"]
+    for settings, new in (
+        (["backbone.dim=2048", "backbone.bnneck=true"], {"bnneck"}),
+        (["backbone.dim=8"], {"projection"}),
+    ):
+        state = make_backbone(load_recipe(path, [*net, *settings])).state_dict()
+        assert {name.split(".")[0] for name in state.keys() - body.keys()} == new
+        assert same({name: state[name] for name in body}, body)
+    torch.save({name: value for name, value in body.items() if "layer3" not in name}, tmp_path / "imagenet.pth")
+    with pytest.raises(ValueError, match=r"(?s)do not fit resnet50 .*Missing .*layer3\.0\.conv1"):
+        make_backbone(load_recipe(path, [*net, "backbone.dim=2048"]))
+
+
 def test_a_start_that_does_not_fit_is_named(path: Path, tmp_path: Path) -> None:
     Trainer(load_recipe(path, ["train.steps=1"]), tmp_path / "first").run()
     (tmp_path / "text.pt").write_text("no weights")
@@ -225,6 +245,31 @@ sampler = "class_balanced"
     assert trained.head.objective.class_smoothing[0] > trained.head.objective.class_smoothing[-1]  # type: ignore[index]
     again = train_recipe(recipe, tmp_path / "run")
     assert same(again.head.state_dict(), trained.head.state_dict())
+
+
+def test_the_second_stage_may_keep_the_head_and_drop_mixup(path: Path, tmp_path: Path) -> None:
+    settings = ["head.name=softmax", "train.steps=2", "train.mixup=0.2", "second.head.name=label_aware_smoothing"]
+    settings += ["second.train.mixup=0", "second.train.start_head=true", "second.optimizer.rate=1e-9"]
+    recipe = load_recipe(path, settings)
+    first, second = recipe.stages()
+    assert first.train.mixup == 0.2
+    trained = train_recipe(recipe, tmp_path / "run")
+    torch.testing.assert_close(trained.head.weight, final(tmp_path / "run")["head"]["weight"], atol=1e-6, rtol=0)  # type: ignore[index]
+    plain = Trainer(
+        dataclasses.replace(second, train=dataclasses.replace(second.train, start=None, start_head=False)),
+        tmp_path / "plain",
+    )
+    images, labels = plain._load(0)
+    assert torch.equal(plain._loss(images, labels)[0], plain.head(plain.backbone(images), labels))
+
+
+def test_mixed_images_are_looked_at_by_their_larger_part(path: Path, tmp_path: Path) -> None:
+    """With so small an alpha an image is almost itself or almost another one."""
+    trainer = Trainer(load_recipe(path, ["train.mixup=0.001", "head.name=softmax"]), tmp_path)
+    trainer.backbone.eval()
+    for trainer.step in range(8):
+        images, labels = trainer._load(trainer.step)
+        torch.testing.assert_close(trainer._loss(images, labels)[1], trainer.backbone(images), atol=1e-3, rtol=1e-3)
 
 
 def test_losses_before_the_neck(path: Path, tmp_path: Path) -> None:

@@ -8,6 +8,7 @@ from typing import ClassVar, Unpack
 from torch import Tensor, nn
 
 from hypersphere.backbones.base import BACKBONES, Backbone, Sizes, halved, xavier_
+from hypersphere.core import check_range
 
 
 def conv_prelu(inputs: int, outputs: int, *, stride: int = 1, padding: int = 1, norm: bool = False) -> list[nn.Module]:
@@ -119,6 +120,7 @@ class ResNet28(Backbone):
     stage a 3x3 layer without padding, before every stage a 2x2 maximum. Starts as `SFNet`.
 
     Args:
+        dropout: share of the embedding that is dropped in training ("softmax + dropout" of NormFace Table 2).
         bias: the bias of the last layer.
         sizes: as `Backbone`.
 
@@ -128,7 +130,7 @@ class ResNet28(Backbone):
 
     least_size = 48
 
-    def __init__(self, *, bias: bool = True, **sizes: Unpack[Sizes]) -> None:
+    def __init__(self, *, dropout: float = 0.0, bias: bool = True, **sizes: Unpack[Sizes]) -> None:
         super().__init__(**sizes)
         stem = conv_prelu(self.channels, 32, padding=0)
         self.body = nn.ModuleList(
@@ -143,6 +145,7 @@ class ResNet28(Backbone):
         height, width = map(self.last_length, self.input_size)
         self.fc = nn.Linear(512 * height * width, self.dim, bias=bias)
         xavier_(self.fc)
+        self.dropout = nn.Dropout(check_range("dropout", dropout, 0, 1))
 
     @staticmethod
     def last_length(length: int) -> int:
@@ -155,4 +158,4 @@ class ResNet28(Backbone):
         return [[stage] for stage in self.body]
 
     def embed(self, x: Tensor) -> Tensor:
-        return self.finish(x, self.fc)
+        return self.finish(x, self.fc, self.dropout)

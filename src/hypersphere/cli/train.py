@@ -156,5 +156,6 @@ def list_recipes(folder: Path) -> None:
     files = sorted(folder.rglob("*.toml"))
     if not files:
         raise ValueError(f"{folder}: no recipes there; name their folder with --recipes")
+    width = max(len(str(path)) for path in files)
     for path in files:
-        print(f"{path!s:<48} {load_toml(path).get('about', '')}")
+        print(f"{path!s:<{width}}  {load_toml(path).get('about', '')}")

@@ -30,11 +30,12 @@ class SphereFace2(SampleLoss):
         balance: lambda, in (0, 1). None drops both weights (eq. 1 and eq. 2 without lambda). Table 2's first row has
             (K - 1)/K.
         scale: r; 1 switches the easy/hard mining of Table 2 off.
-        margin: m; 0.4, 0.5, 1.7 by default for c, a, m. `margin=0, bias=None` switches the angular margin off.
+        margin: m; 0.4, 0.5, 1.7 by default for c, a, m. `margin=0, bias="none"` switches the angular margin off.
         power: t; 1 switches the similarity adjustment off. Below 1 the slope at cos = -1 is bounded.
         margin_type: c, a or m.
         negative_margin: m_n of eq. 3 where it differs from m_p = `margin`; type c only.
-        bias: `shared` (the paper's choice), `class` (eq. 4) or None. It starts where dL/db = 0 for cosines 0 (App. G).
+        bias: `shared` (the paper's choice), `class` (eq. 4), or `none` (or None). It starts where dL/db = 0 for
+            cosines 0 (App. G).
         margin_grad: `detached` as App. F prints it for a and m, or `exact`. Type c is the same either way.
         adjustment_grad: `exact`, or `detached`: the released code detaches g as well.
 
@@ -73,9 +74,9 @@ class SphereFace2(SampleLoss):
         self.curve, self.margin = _margin(margin_type, size)
         self.negative_margin = _negative_margin(margin_type, self.margin, negative_margin)
         self.bias = None
-        if bias not in ("shared", "class", None):
-            raise ValueError(f"bias={bias!r} is unknown: it is 'shared', 'class' or None")
-        if bias is not None:
+        if bias not in ("shared", "class", "none", None):
+            raise ValueError(f"bias={bias!r} is unknown: it is 'shared', 'class' or 'none'")
+        if bias in ("shared", "class"):
             shape = () if bias == "shared" else (num_classes,)
             self.bias = nn.Parameter(torch.full(shape, self.start_bias(num_classes)))
 

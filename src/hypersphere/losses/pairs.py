@@ -1,9 +1,12 @@
 """Losses on the embeddings of a batch alone: contrastive and triplet.
 
-Distances are squared and between unit vectors (NormFace eqs. 7-8). A row labelled -1 takes part in no pair.
+Distances are squared and between unit vectors (NormFace eqs. 7-8) unless a loss is told otherwise. A row labelled -1
+takes part in no pair.
 """
 
 from __future__ import annotations
+
+import math
 
 import torch
 from torch import Tensor
@@ -66,28 +69,40 @@ class Triplet(Objective):
         mining: `all` triplets; `semihard`: for each anchor and positive the nearest negative with
             d_ap^2 < d_an^2 < d_ap^2 + m; `hard`: for each anchor its farthest positive and nearest negative. The first
             two hold N^3 numbers: about 1.5 GB at N = 512.
+        distance: `unit` as above, or `euclidean`: ||x_i - x_j||, neither normalised nor squared, with any m >= 0.
 
     References:
-        NormFace, eq. 8; Schroff et al., FaceNet (semi-hard); Hermans et al., In Defense of the Triplet Loss (hard).
+        NormFace, eq. 8; Schroff et al., FaceNet (semi-hard); Hermans et al., In Defense of the Triplet Loss (hard);
+        Luo et al., Bag of Tricks and A Strong Baseline for Deep Person Re-identification (hard, euclidean, m = 0.3).
 
     Example:
         >>> loss = hs.create_loss("triplet", margin=0.2, mining="hard")(embeddings, labels)
     """
 
-    def __init__(self, *, margin: float = 0.2, mining: str = "all", dim: int = 0, num_classes: int = 0) -> None:
+    def __init__(
+        self,
+        *,
+        margin: float = 0.2,
+        mining: str = "all",
+        distance: str = "unit",
+        dim: int = 0,
+        num_classes: int = 0,
+    ) -> None:
         super().__init__()
-        self.margin = check_range("margin", margin, 0, 4)
+        self.unit = check_choice("distance", distance, ("unit", "euclidean")) == "unit"
+        self.margin = check_range("margin", margin, 0, 4 if self.unit else math.inf)
         self.mining = check_choice("mining", mining, ("all", "semihard", "hard"))
 
     def forward(self, batch: Batch) -> Tensor:
-        distances = squared_distances(batch)
+        x = batch.embeddings
+        distances = squared_distances(batch) if self.unit else torch.cdist(x, x)
         same, other = _relations(batch)
         if self.mining == "all":
             triplets = same[:, :, None] & other[:, None, :]
             return mean_where(self._hinge(distances[:, :, None], distances[:, None, :]), triplets)
         if self.mining == "hard":
             farthest = torch.where(same, distances, -1.0).amax(1) if len(distances) else distances.sum(1)
-            nearest = torch.where(other, distances, 5.0).amin(1) if len(distances) else distances.sum(1)
+            nearest = torch.where(other, distances, math.inf).amin(1) if len(distances) else distances.sum(1)
             return mean_where(self._hinge(farthest, nearest), same.any(1) & other.any(1))
         return self._semihard(distances, same, other)
 
@@ -96,7 +111,7 @@ class Triplet(Objective):
         semihard = same[:, :, None] & other[:, None, :] & (negative > positive) & (negative < positive + self.margin)
         if not len(distances):
             return distances.sum()
-        nearest = torch.where(semihard, negative, 5.0).amin(2)
+        nearest = torch.where(semihard, negative, math.inf).amin(2)
         return mean_where(self._hinge(distances, nearest), semihard.any(2))
 
     def _hinge(self, positive: Tensor, negative: Tensor) -> Tensor:

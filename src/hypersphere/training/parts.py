@@ -14,6 +14,7 @@ import torch
 from torch import Tensor, nn
 
 from hypersphere.backbones import create_backbone
+from hypersphere.backbones.resnet import ResNet
 from hypersphere.data import ClassBalancedBatches, IdentityBatches, ImageSource, ShuffledBatches
 from hypersphere.heads import Head, PairLoss, create_head, create_loss
 from hypersphere.losses import OBJECTIVES
@@ -23,6 +24,7 @@ from hypersphere.training.recipe import Recipe
 from hypersphere.training.runs import load_run, newest_state
 
 Batches = ShuffledBatches | ClassBalancedBatches | IdentityBatches
+_NEW_IN_RESNET = ("projection.", "bnneck.")
 
 
 def make_backbone(recipe: Recipe) -> nn.Module:
@@ -32,11 +34,22 @@ def make_backbone(recipe: Recipe) -> nn.Module:
     if settings.start is not None:
         start = Path(settings.start)
         try:
-            network.load_state_dict(load_run(start)[1].state_dict() if start.is_dir() else load_weights(start))
+            if start.is_dir():
+                network.load_state_dict(load_run(start)[1].state_dict())
+            else:
+                _load_file(network, load_weights(start))
         except RuntimeError as error:
             name = recipe.backbone["name"]
             raise ValueError(f"train.start={start}: the weights do not fit {name} ({error})") from None
     return network.requires_grad_(not settings.freeze_backbone)
+
+
+def _load_file(network: nn.Module, weights: dict[str, Tensor]) -> None:
+    """Weights that others trained: a ResNet's may have ImageNet's classifier, and no neck and no projection yet."""
+    if isinstance(network, ResNet):
+        kept = {key: value for key, value in network.state_dict().items() if key.startswith(_NEW_IN_RESNET)}
+        weights = kept | {key: value for key, value in weights.items() if not key.startswith("fc.")}
+    network.load_state_dict(weights)
 
 
 def make_head(recipe: Recipe, source: ImageSource) -> Head:

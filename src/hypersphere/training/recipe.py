@@ -113,10 +113,11 @@ class TrainSettings:
         snapshots: how many copies of the weights to keep from the end of the run, one every `snapshot_every` steps;
             scores are then averaged over them (NormFace).
         ema: decay of a moving average of the backbone's weights, which is then what is saved as the model.
-        mixup: alpha of mixup.
+        mixup: alpha of mixup; 0 switches off what a base or a first stage has.
         log_every, checkpoint_every: in steps; the end is always saved.
         keep: checkpoints to keep.
-        start: what to begin from: a file with a backbone's weights, or the folder of a run.
+        start: what to begin from: a file with a backbone's weights, or the folder of a run. The weights of an
+            ImageNet classifier fit `resnet50`: its last layer is left out, neck and projection stay new.
         start_head: begin from the head of that run too, not from a new one.
         freeze_backbone: train the head alone.
         shift_batch_norm: let the statistics of a frozen backbone's BatchNorm follow the data.
@@ -162,7 +163,7 @@ class TrainSettings:
         if self.ema is not None:
             check_range("ema", self.ema, 0, 1)
         if self.mixup is not None:
-            check_positive("mixup", self.mixup)
+            check_range("mixup", self.mixup, 0)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -201,17 +202,21 @@ class Recipe:
         dim = self.backbone.get("dim")
         if isinstance(dim, bool) or not isinstance(dim, int) or dim < 1:
             raise ValueError(f"backbone.dim={dim!r} must be a positive integer")
-        if self.train.mixup is not None and self.before_neck:
+        if self.train.mixup and self.before_neck:
             raise ValueError("train.mixup mixes identities, which losses before_neck compare: choose one of them")
         self.stages()
 
     def stages(self) -> list[Recipe]:
-        """This recipe alone; or its two stages, the second being the first with what `second` changes."""
+        """This recipe alone; or its two stages, the second being the first with what `second` changes.
+
+        Its `train.start` becomes the first stage's folder when it is trained.
+        """
         if not self.second:
             return [self]
         first = replace(self, second={})
+        begun = overlay(as_table(first), {"train": {"start": "the first stage"}})
         try:
-            return [first, build(Recipe, overlay(as_table(first), self.second))]
+            return [first, build(Recipe, overlay(begun, self.second))]
         except ValueError as error:
             raise ValueError(f"second: {error}") from None
 

@@ -245,7 +245,7 @@ class Trainer:
 
     def _loss(self, images: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
         settings = self.recipe.train
-        if settings.mixup is None:
+        if not settings.mixup:
             embeddings, before = self._embed(images)
             loss: Tensor = self.head(embeddings, labels)
             for weight, extra in self.neck_losses:
@@ -255,6 +255,8 @@ class Trainer:
         mixed, order, share = mixup(images, generator, settings.mixup)
         embeddings, _ = self._embed(mixed)
         loss = share * self.head(embeddings, labels) + (1 - share) * self.head(embeddings, labels[order])
+        if share < 0.5:  # what is looked at stands at the label that it has most of
+            embeddings = embeddings[order.argsort()]
         return loss, embeddings
 
     def _embed(self, images: Tensor) -> tuple[Tensor, Tensor]:
