@@ -29,6 +29,7 @@ lint: $(READY)
 
 bench: $(READY)
 	$(BIN)/python benchmarks/heads.py
+	$(BIN)/python benchmarks/evaluation.py
 
 docs: $(READY)
 	$(BIN)/python tools/build_docs.py

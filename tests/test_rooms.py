@@ -15,6 +15,7 @@ ROOMS = [
     "heads",
     "backbones",
     "data",
+    "models",
     "plots",
     "evaluation",
     "training",

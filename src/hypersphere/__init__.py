@@ -2,6 +2,7 @@
 
 from hypersphere import geometry
 from hypersphere.backbones import create_backbone, list_backbones
+from hypersphere.evaluation.protocols import list_protocols
 from hypersphere.heads import Head, PairLoss, create_head, create_loss, list_heads
 from hypersphere.version import __version__
 
@@ -15,4 +16,5 @@ __all__ = [
     "geometry",
     "list_backbones",
     "list_heads",
+    "list_protocols",
 ]

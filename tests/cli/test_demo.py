@@ -10,9 +10,9 @@ import pytest
 
 from hypersphere.cli import main
 from hypersphere.cli.demo import Extent, _train, run_demo
-from hypersphere.cli.demo_report import LOSSES, RECIPE, Outcome, _verdict, row
+from hypersphere.cli.demo_report import FARS, LOSSES, RECIPE, Outcome, _verdict, row
 from hypersphere.core.config import load_toml
-from hypersphere.evaluation import Difference, verify_pairs
+from hypersphere.evaluation import Figure, pair_metrics, verify_pairs
 from hypersphere.training import Trainer, load_recipe
 from tests.plots.reader import Reader
 
@@ -32,6 +32,7 @@ def test_the_demo_and_the_demo_again(tmp_path: Path, capsys: pytest.CaptureFixtu
     assert reader.tags.count("h2") == 8
     for _, value, low, high, _ in rows:
         assert f"{value} % [{low}, {high}]" in reader.words
+    assert len(re.findall(r"[\d.]+ % \[[\d.]+, [\d.]+\]", reader.words)) == 9, "three in each row"
     assert f"hypersphere demo --seed 3 --out {out}" in reader.words
     assert RECIPE.read_text() in reader.words
     described = [value for _, name, value in reader.attributes if name == "alt" and value]
@@ -77,27 +78,29 @@ def test_an_interruption_is_timed(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
 @pytest.mark.parametrize(
     ("gain", "word"),
     [
-        (Difference(0.01, 0.001, 0.02), "better than softmax"),
-        (Difference(-0.01, -0.02, -0.001), "worse than softmax"),
-        (Difference(0.01, -0.001, 0.02), "no clear difference"),
+        (Figure(0.01, 0.001, 0.02, 9, ""), "better than softmax"),
+        (Figure(-0.01, -0.02, -0.001, 9, ""), "worse than softmax"),
+        (Figure(0.01, -0.001, 0.02, 9, ""), "no clear difference"),
     ],
 )
-def test_the_verdict_follows_the_interval(gain: Difference, word: str) -> None:
+def test_the_verdict_follows_the_interval(gain: Figure, word: str) -> None:
     assert word in _verdict(outcome(gain))
 
 
 def test_what_cannot_be_measured_is_a_dash() -> None:
     cells = row(outcome(None))
     assert cells[2] == "–"
-    assert cells[4] == "100.0 %", "300 impostors are enough for FAR 1e-2"
+    assert cells[4].startswith("100.0 % ["), "300 impostors are enough for FAR 1e-2"
     assert cells[5] == "–", "and too few for 1e-3"
     assert cells[6] == "–"
 
 
-def outcome(gain: Difference | None) -> Outcome:
+def outcome(gain: Figure | None) -> Outcome:
     same = np.arange(600) % 2 == 0
     scores = np.where(same, 0.9, 0.1)
-    return Outcome("ArcFace", load_recipe(RECIPE), Path("x"), scores, verify_pairs(scores, same), gain, [], None)
+    subjects = np.arange(600) % 20, np.where(same, np.arange(600) % 20, (np.arange(600) + 1) % 20)
+    result, metrics = verify_pairs(scores, same), pair_metrics(scores, same, subjects, FARS, replicates=20)
+    return Outcome("ArcFace", load_recipe(RECIPE), Path("x"), scores, result, metrics, gain, [], None)
 
 
 def test_the_recipe_names_the_options_of_each_loss() -> None:

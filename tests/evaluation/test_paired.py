@@ -1,64 +1,124 @@
-"""The difference of two systems on the same pairs, against plain loops and cases with a known answer."""
+"""Paired tests against exact binomials, plain loops and simulation."""
 
+import math
 import random
+from fractions import Fraction
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from hypersphere.evaluation import paired_difference
+from hypersphere.evaluation import Difference, NotMeasurable, compare_accuracy, compare_tar, mcnemar
 
 
-def test_against_plain_loops() -> None:
+def decisions(both: int, first: int, second: int, neither: int) -> tuple[np.ndarray, np.ndarray]:
+    pairs = [(1, 1)] * both + [(1, 0)] * first + [(0, 1)] * second + [(0, 0)] * neither
+    return np.array([p[0] for p in pairs], dtype=bool), np.array([p[1] for p in pairs], dtype=bool)
+
+
+@given(st.integers(0, 50), st.integers(0, 40), st.integers(0, 40), st.integers(1, 20))
+def test_mcnemar_is_the_exact_binomial(both: int, first: int, second: int, neither: int) -> None:
+    result = mcnemar(*decisions(both, first, second, neither))
+    changed, least = first + second, min(first, second)
+    tail = sum(Fraction(math.comb(changed, k), 2**changed) for k in range(least + 1))
+    assert result.p_value == pytest.approx(float(min(Fraction(1), 2 * tail)))
+    total = both + first + second + neither
+    assert result.figure.value == pytest.approx((second - first) / total)
+    assert result.figure.low <= result.figure.value <= result.figure.high
+    assert result.figure.low < result.figure.high
+
+
+def test_mcnemar_by_hand() -> None:
+    result = mcnemar(*decisions(80, 1, 9, 10))
+    assert result.p_value == pytest.approx(2 * 11 / 1024)
+    assert result.figure.low > 0
+
+
+def test_accuracies_against_plain_loops() -> None:
     rng = random.Random(0)
-    people = [(i % 7, (i * i) % 7) for i in range(60)]
-    first = [rng.random() < 0.8 for _ in people]
-    second = [rng.random() < 0.6 for _ in people]
+    left, right = [i % 7 for i in range(60)], [(i * i) % 7 for i in range(60)]
+    first, second = ([rng.random() < share for _ in left] for share in (0.6, 0.8))
     draws = np.random.default_rng(3)
     values = []
     for _ in range(200):
         drawn = draws.integers(7, size=7).tolist()
         total = weights = 0.0
-        for (left, right), one, other in zip(people, first, second, strict=True):
-            weight = drawn.count(left) if left == right else drawn.count(left) * drawn.count(right)
-            total += weight * (one - other)
+        for one, other, before, after in zip(left, right, first, second, strict=True):
+            weight = drawn.count(one) if one == other else drawn.count(one) * drawn.count(other)
+            total += weight * (after - before)
             weights += weight
         values.append(total / weights)
-    result = paired_difference(first, second, people, replicates=200, seed=3)
-    assert result.value == pytest.approx((sum(first) - sum(second)) / 60)
-    assert (result.low, result.high) == pytest.approx(np.percentile(values, [2.5, 97.5]))
+    result = compare_accuracy(first, second, subjects=(left, right), replicates=200, seed=3)
+    assert result.figure.value == pytest.approx((sum(second) - sum(first)) / 60)
+    assert (result.figure.low, result.figure.high) == pytest.approx(np.percentile(values, [2.5, 97.5]))
+    least = min(sum(v <= 0 for v in values), sum(v >= 0 for v in values))
+    assert result.p_value == pytest.approx(min(1, 2 * (1 + least) / 201))
+    assert (result.figure.n, result.test) == (60, "paired bootstrap over subjects")
 
 
-def test_equal_systems_do_not_differ() -> None:
-    right = np.arange(50) % 3 == 0
-    result = paired_difference(right, right, np.stack([np.arange(50) % 5] * 2, 1))
-    assert (result.value, result.low, result.high) == (0, 0, 0)
+def test_equal_decisions_do_not_differ() -> None:
+    right, people = np.arange(50) % 3 == 0, np.arange(50) % 5
+    result = compare_accuracy(right, right, subjects=(people, people))
+    assert (result.figure.value, result.figure.low, result.figure.high, result.p_value) == (0, 0, 0, 1)
 
 
 def test_one_persons_errors_count_as_one() -> None:
     person = np.repeat(np.arange(20), 50)
-    people = np.stack([person, person], 1)
-    one_is_hard = np.where(person == 0, False, True)
-    spread = np.arange(1000) % 20 != 0
-    always = np.ones(1000, bool)
-    clustered, even = (paired_difference(always, right, people) for right in (one_is_hard, spread))
-    assert clustered.value == even.value == pytest.approx(0.05)
-    assert clustered.low == 0
-    assert clustered.high > 0.1
-    assert even.low == pytest.approx(0.04, abs=0.011)
+    one_is_hard, spread, always = person != 0, np.arange(1000) % 20 != 0, np.ones(1000, bool)
+    clustered, even = (compare_accuracy(right, always, subjects=(person, person)) for right in (one_is_hard, spread))
+    assert clustered.figure.value == even.figure.value == pytest.approx(0.05)
+    assert clustered.figure.low == 0
+    assert clustered.figure.high > 0.1
+    assert even.figure.low == pytest.approx(0.04, abs=0.011)
 
 
-def test_no_weight_is_drawn_again() -> None:
-    assert paired_difference([True], [False], [[0, 1]], replicates=20).low == 1
+def test_draws_without_a_pair_are_left_out() -> None:
+    assert compare_accuracy([False], [True], subjects=([0], [1]), replicates=20).figure.low == 1
+    with pytest.raises(ValueError, match="too few subjects"):
+        compare_accuracy([False], [True], subjects=([0], [1]), replicates=1, seed=0)
+    with pytest.raises(ValueError, match="lists of the same pairs"):
+        compare_accuracy([True], [True, False], subjects=([0], [1]))
 
 
-@pytest.mark.parametrize(
-    ("first", "people", "replicates", "message"),
-    [
-        ([True], [[0, 0], [0, 1]], 10, r"decisions \(1,\) and people \(2, 2\)"),
-        ([True], [[0, -1]], 10, "people hold -1; number them from 0"),
-        ([True], [[0, 1]], 0, "replicates"),
-    ],
-)
-def test_bad_input(first: list[bool], people: list[list[int]], replicates: int, message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        paired_difference(first, first, people, replicates=replicates)
+def simulated(seed: int, shift: float) -> tuple[np.ndarray, np.ndarray, np.ndarray, tuple[np.ndarray, np.ndarray]]:
+    generator = np.random.default_rng(seed)
+    left = np.repeat(np.arange(60), 20)
+    same = np.tile(np.arange(20) < 10, 60)
+    right = np.where(same, left, (left + 1 + generator.integers(59, size=1200)) % 60)
+    common = 2 * same + generator.normal(0, 0.7, 60)[left] + generator.normal(0, 0.5, 1200)
+    first, second = (common + generator.normal(0, 0.3, 1200) for _ in range(2))
+    return first, second + shift * same, same, (left, right)
+
+
+def test_a_better_system_is_found_better_and_the_same_is_not() -> None:
+    first, second, same, subjects = simulated(0, 1.0)
+    better = compare_tar(first, second, same, 0.01, subjects=subjects, replicates=200)
+    assert isinstance(better, Difference)
+    assert better.p_value < 0.02
+    assert better.figure.low > 0
+    assert better.test == "paired bootstrap over subjects"
+    swapped = compare_tar(second, first, same, 0.01, subjects=subjects, replicates=200)
+    assert isinstance(swapped, Difference)
+    assert swapped.figure.value == -better.figure.value
+    assert swapped.p_value == better.p_value
+    equal = compare_tar(first, first, same, 0.01, subjects=subjects, replicates=50)
+    assert isinstance(equal, Difference)
+    assert (equal.figure.value, equal.p_value) == (0, 1)
+
+
+def test_equal_systems_are_seldom_called_different() -> None:
+    alarms = 0
+    for seed in range(40):
+        first, second, same, subjects = simulated(seed, 0.0)
+        result = compare_tar(first, second, same, 0.05, subjects=subjects, replicates=100)
+        assert isinstance(result, Difference)
+        alarms += result.p_value < 0.05
+    assert alarms <= 6
+
+
+def test_what_cannot_be_measured_cannot_be_compared() -> None:
+    first, second, same, _ = simulated(0, 0.0)
+    assert compare_tar(first, second, same, 1e-3) == NotMeasurable(600, 3000)
+    with pytest.raises(ValueError, match="lists of the same pairs"):
+        mcnemar([True], [True, False])

@@ -8,12 +8,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
-from hypersphere.cli.demo_report import COLUMNS, LOSSES, RECIPE, Outcome, Sphere, build_report, row, sphere
+from hypersphere.cli.demo_report import COLUMNS, FARS, LOSSES, RECIPE, Outcome, Sphere, build_report, row, sphere
 from hypersphere.core import Progress
 from hypersphere.core.config import digest
-from hypersphere.evaluation import paired_difference, verify_pairs
+from hypersphere.evaluation import compare_accuracy, pair_metrics, verify_pairs
 from hypersphere.plots import new_figure
 from hypersphere.training import Recipe, Trained, Trainer, load_recipe, read_log, unseen_pairs
 from hypersphere.training.checkpoints import write_atomically
@@ -59,7 +57,7 @@ def run_demo(out: Path, seed: int, extent: Extent | None = None) -> None:
     pairs = unseen_pairs(recipes["softmax"], extent.people, extent.pairs)
     if pairs is None:
         raise ValueError(f"{RECIPE}: the demo needs data.source='pocket'")
-    people = np.stack([pairs.source.labels[pairs.left], pairs.source.labels[pairs.right]], 1)
+    subjects = pairs.subjects
     outcomes: dict[str, Outcome] = {}
     spheres: list[Sphere] = []
     for name, recipe in recipes.items():
@@ -68,12 +66,15 @@ def run_demo(out: Path, seed: int, extent: Extent | None = None) -> None:
             spheres.append(sphere("before training", trainer.backbone, pairs))
         trained, seconds = _train(trainer, LOSSES[name])
         scores = pairs.scores(trained.backbone)
-        result = verify_pairs(scores, pairs.same)
-        gain = paired_difference(result.right, outcomes["softmax"].result.right, people) if outcomes else None
+        result = verify_pairs(scores, pairs.same, subjects=subjects)
+        metrics = pair_metrics(scores, pairs.same, subjects, FARS)
+        gain = None
+        if outcomes:
+            gain = compare_accuracy(outcomes["softmax"].result.right, result.right, subjects=subjects).figure
         log = read_log(trained.folder / "log.jsonl")
-        outcomes[name] = Outcome(LOSSES[name], recipe, trained.folder, scores, result, gain, log, seconds)
+        outcomes[name] = Outcome(LOSSES[name], recipe, trained.folder, scores, result, metrics, gain, log, seconds)
         spheres.append(sphere(f"after, {LOSSES[name]}", trained.backbone, pairs))
-        _print_row(row(outcomes[name]))
+        _print_row(row(outcomes[name], intervals=False))
     page = build_report(outcomes, spheres, pairs, out=out, seed=seed, seconds=time.monotonic() - start)
     print(f"\nThe report: {page.save(out / 'report.html')}")
 

@@ -15,7 +15,8 @@ from torch import Tensor, nn
 
 from hypersphere.core.config import digest
 from hypersphere.data import contact_sheet
-from hypersphere.evaluation import Difference, Verification, embed
+from hypersphere.evaluation import Figure, Metrics, NotMeasurable, Verification, embed
+from hypersphere.evaluation.figures import rate_name
 from hypersphere.geometry import normalize
 from hypersphere.plots import (
     ImagePair,
@@ -37,6 +38,7 @@ LOSSES = {"softmax": "softmax", "arcface": "ArcFace", "sphereface2": "SphereFace
 COLUMNS = (
     "loss", "accuracy [95 %]", "against softmax", "EER", "TAR@FAR=1e-2", "TAR@FAR=1e-3", "seconds",
 )  # fmt: skip
+FARS = (1e-2, 1e-3)
 SHOWN_PEOPLE, _SHOWN_PAIRS = 6, 12
 
 
@@ -48,7 +50,8 @@ class Outcome:
         title: the loss's name.
         recipe, folder, log, seconds: of its training; seconds are None where a killed run did not tell.
         scores: the cosine of every pair.
-        result: of the verification.
+        result: of the verification, with an interval over people.
+        metrics: EER and TAR at `FARS`, likewise.
         gain: its accuracy less that of softmax; None for softmax.
     """
 
@@ -57,7 +60,8 @@ class Outcome:
     folder: Path
     scores: np.ndarray
     result: Verification
-    gain: Difference | None
+    metrics: Metrics
+    gain: Figure | None
     log: Sequence[Mapping[str, Any]]
     seconds: float | None
 
@@ -93,18 +97,23 @@ def sphere(title: str, network: nn.Module, pairs: UnseenPairs) -> Sphere:
     return Sphere(title, points, labels, kept, float(angles[same & other].mean()), float(angles[~same].mean()))
 
 
-def row(outcome: Outcome) -> tuple[str, ...]:
-    """The cells of an outcome, as in `COLUMNS`."""
-    result, impostors = outcome.result, outcome.result.pairs // 2
-    tar = [percent(result.roc.tar_at(far), 1) if impostors * far >= 3 else "–" for far in (1e-2, 1e-3)]
+def row(outcome: Outcome, *, intervals: bool = True) -> tuple[str, ...]:
+    """The cells of an outcome, as in `COLUMNS`; without `intervals`, those of EER and TAR are left out."""
     return (
         outcome.title,
-        f"{percent(result.accuracy)} [{100 * result.low:.2f}, {100 * result.high:.2f}]",
+        _share(outcome.result.accuracy, 2),
         points(outcome.gain.value, outcome.gain.low, outcome.gain.high) if outcome.gain is not None else "–",
-        percent(result.roc.eer),
-        *tar,
+        _share(outcome.metrics["eer"], 2, intervals),
+        *(_share(outcome.metrics[rate_name("tar@far", far)], 1, intervals) for far in FARS),
         f"{outcome.seconds:.0f}" if outcome.seconds is not None else "–",
     )
+
+
+def _share(figure: Figure | NotMeasurable, digits: int, interval: bool = True) -> str:
+    if isinstance(figure, NotMeasurable):
+        return "–"
+    ends = f" [{100 * figure.low:.{digits}f}, {100 * figure.high:.{digits}f}]"
+    return percent(figure.value, digits) + (ends if interval else "")
 
 
 def build_report(
@@ -140,8 +149,8 @@ def _results(page: Page, outcomes: Mapping[str, Outcome], pairs: UnseenPairs) ->
         COLUMNS,
         [row(outcome) for outcome in outcomes.values()],
         "Accuracy: share of pairs decided rightly, in ten folds, each at the threshold that is best on the other nine. "
-        "In brackets Wilson's interval, as if pairs were independent. Against softmax: difference in percentage "
-        "points, with a 95 % bootstrap interval over people. EER: the error rate at the threshold where both kinds of "
+        "Against softmax: the difference in percentage points. In brackets 95 % intervals by bootstrap over people: "
+        "pairs that share a person are not independent. EER: the error rate at the threshold where both kinds of "
         "error are equally frequent. TAR@FAR=1e-2: share of pairs of one person that are accepted when one in a "
         "hundred pairs of two people is. A dash: none, or too few pairs to tell. Seconds: of training.",
     )
@@ -192,7 +201,7 @@ def _curves(page: Page, outcomes: Mapping[str, Outcome], pairs: UnseenPairs) -> 
     page.figure(
         {
             f"similarities with {outcome.title}": draw_similarities(
-                outcome.title, outcome.scores, pairs.same, outcome.result.threshold
+                outcome.title, outcome.scores, pairs.same, _threshold(outcome.result)
             )
             for outcome in outcomes.values()
         },
@@ -252,7 +261,7 @@ def _spheres(page: Page, spheres: Sequence[Sphere], dim: int) -> None:
 
 
 def _hardest(page: Page, outcomes: Mapping[str, Outcome], pairs: UnseenPairs) -> None:
-    best = max(outcomes.values(), key=lambda outcome: outcome.result.accuracy)
+    best = max(outcomes.values(), key=lambda outcome: outcome.result.accuracy.value)
     wrong = ~best.result.right
     page.heading("The hardest pairs")
     page.text(f"Where the network with the highest accuracy here, {best.title}, was most wrong.")
@@ -266,8 +275,13 @@ def _hardest(page: Page, outcomes: Mapping[str, Outcome], pairs: UnseenPairs) ->
         page.pairs(
             [_pair(pairs, int(index), float(best.scores[index])) for index in shown],
             f"{name}. {len(errors):,} of {int((pairs.same == same).sum()):,} pairs; the worst {len(shown)} are shown, "
-            f"with their cosine (threshold {best.result.threshold:.2f}).",
+            f"with their cosine (threshold {_threshold(best.result):.2f}).",
         )
+
+
+def _threshold(result: Verification) -> float:
+    """The mean of the folds' thresholds."""
+    return float(result.fold_thresholds.mean())
 
 
 def _pair(pairs: UnseenPairs, index: int, score: float) -> ImagePair:

@@ -88,11 +88,9 @@ def run_train(options: argparse.Namespace) -> None:
         if not processes.first:
             return
     if len(results) == 1:
-        (result,) = results
-        interval = f"[{result.low:.2%}, {result.high:.2%}], {result.pairs:,} pairs"
-        print(f"verification accuracy on unseen identities: {result.accuracy:.2%} {interval}")
+        print(f"verification accuracy on unseen identities: {results[0].accuracy:.2%}")
     elif results:
-        accuracies = ", ".join(f"{result.accuracy:.2%}" for result in results)
+        accuracies = ", ".join(f"{result.accuracy.value:.2%}" for result in results)
         print(f"verification accuracy on unseen identities: {_mean(results):.2%}, the mean of {accuracies}")
     print(f"checkpoints, log and resolved recipe: {folder}")
 
@@ -143,7 +141,7 @@ def _loggers(options: argparse.Namespace, recipe: Recipe, folder: Path) -> list[
 
 
 def _mean(results: Sequence[Verification]) -> float:
-    return statistics.mean(result.accuracy for result in results)
+    return statistics.mean(result.accuracy.value for result in results)
 
 
 def run_compare(options: argparse.Namespace) -> None:

@@ -1,16 +1,93 @@
 """How good embeddings are, with honest uncertainty."""
 
-from hypersphere.evaluation.embed import embed
-from hypersphere.evaluation.paired import Difference, paired_difference
-from hypersphere.evaluation.verification import Roc, Verification, roc_curve, verify_pairs, wilson_interval
+from hypersphere.evaluation.bootstrap import bootstrap_mean, bootstrap_roc
+from hypersphere.evaluation.compare import compare_results, read_result, write_comparison
+from hypersphere.evaluation.comparison import Comparison
+from hypersphere.evaluation.counting import ScoreCounts
+from hypersphere.evaluation.embed import embed, embed_images
+from hypersphere.evaluation.embeddings import Embeddings, concatenated, load_embeddings
+from hypersphere.evaluation.figures import (
+    Figure,
+    NotMeasurable,
+    clopper_pearson_interval,
+    guaranteed_proportion,
+    proportion,
+    wilson_interval,
+)
+from hypersphere.evaluation.histogram import ScoreHistogram, score_histogram
+from hypersphere.evaluation.identification import cmc, mate_ranks, mated, open_set_rate, open_set_roc, ranks_among
+from hypersphere.evaluation.paired import Difference, compare_accuracy, compare_tar, mcnemar
+from hypersphere.evaluation.quality import Margins, accuracy_by_shots, angular_fisher_score, margins
+from hypersphere.evaluation.reid import Retrieval, average_precision, retrieve
+from hypersphere.evaluation.report import write_report
+from hypersphere.evaluation.results import Result, ScoredPair, write_result
+from hypersphere.evaluation.roc import RULES, OperatingPoint, Roc, roc_curve, roc_from
+from hypersphere.evaluation.scores import Scores, SortedScores
+from hypersphere.evaluation.search import Matches, search_gallery
+from hypersphere.evaluation.verification import (
+    Metrics,
+    Verification,
+    accuracy_at,
+    curve_metrics,
+    pair_metrics,
+    verify_pairs,
+)
 
 __all__ = [
+    "RULES",
+    "Comparison",
     "Difference",
+    "Embeddings",
+    "Figure",
+    "Margins",
+    "Matches",
+    "Metrics",
+    "NotMeasurable",
+    "OperatingPoint",
+    "Result",
+    "Retrieval",
     "Roc",
+    "ScoreCounts",
+    "ScoreHistogram",
+    "ScoredPair",
+    "Scores",
+    "SortedScores",
     "Verification",
+    "accuracy_at",
+    "accuracy_by_shots",
+    "angular_fisher_score",
+    "average_precision",
+    "bootstrap_mean",
+    "bootstrap_roc",
+    "clopper_pearson_interval",
+    "cmc",
+    "compare_accuracy",
+    "compare_results",
+    "compare_tar",
+    "concatenated",
+    "curve_metrics",
     "embed",
-    "paired_difference",
+    "embed_images",
+    "guaranteed_proportion",
+    "load_embeddings",
+    "margins",
+    "mate_ranks",
+    "mated",
+    "mcnemar",
+    "open_set_rate",
+    "open_set_roc",
+    "pair_metrics",
+    "proportion",
+    "ranks_among",
+    "read_result",
+    "retrieve",
     "roc_curve",
+    "roc_from",
+    "score_histogram",
+    "search_gallery",
     "verify_pairs",
     "wilson_interval",
+    "write_comparison",
+    "write_report",
+    "write_result",
 ]

@@ -5,8 +5,10 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from hypersphere.core import Reporter
-from hypersphere.data import Augmentation, ImageSource
+from hypersphere.core import Reporter, check_integer
+from hypersphere.data import Augmentation, Fitted, ImageSource, NamedImages, Prefetcher
+from hypersphere.evaluation.embeddings import Embeddings
+from hypersphere.models import Embedder
 
 
 @torch.no_grad()
@@ -42,3 +44,48 @@ def embed(
         if progress is not None:
             progress(start + len(part), len(wanted))
     return torch.cat(parts)
+
+
+def embed_images(
+    model: Embedder,
+    images: NamedImages,
+    *,
+    resize: bool = False,
+    batch_size: int = 128,
+    workers: int = 2,
+    progress: Reporter | None = None,
+) -> Embeddings:
+    """The embeddings of named images, loaded ahead while the model computes; mirror images go in the same pass.
+
+    Args:
+        model: a network with its contract.
+        images: which ones; those that are missing get no embedding.
+        resize: resize images of another size than the model's, instead of refusing them.
+        batch_size: images at a time.
+        workers: threads that load.
+        progress: called as `progress(done, total)`.
+    """
+    check_integer("batch_size", batch_size, 1)
+    if not images.files:
+        raise ValueError(
+            f"{images.path}: none of the {len(images.missing):,} images is there, first {images.missing[0]!r}"
+        )
+    contract, count = model.contract, len(images)
+    fitted = Fitted(images, contract.input_size, grey=contract.colour == "grey", resize=resize)
+
+    def load(step: int) -> Tensor:
+        return fitted.batch(range(step * batch_size, min(count, (step + 1) * batch_size)))
+
+    parts: list[Tensor] = []
+    with Prefetcher(load, stop=-(-count // batch_size), workers=workers) as batches:
+        for loaded in batches:
+            parts.append(model(loaded))
+            bad = ~parts[-1].isfinite().all(1)
+            done = sum(map(len, parts))
+            if bad.any():
+                where = images.describe(done - len(bad) + int(bad.int().argmax()))
+                raise ValueError(f"{model.name} makes an embedding of {where} that is not finite")
+            if progress is not None:
+                progress(done, count)
+    options = {"model": model.name, "images": images.path.name, "resize": resize, "contract": contract.table()}
+    return Embeddings(images.files, torch.cat(parts).numpy(), options)

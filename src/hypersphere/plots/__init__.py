@@ -4,6 +4,7 @@ matplotlib is an extra (`pip install hypersphere[plots]`), imported when a figur
 """
 
 from hypersphere.plots.curves import draw_training
+from hypersphere.plots.evaluation import draw_cmc, draw_det, draw_score_histogram
 from hypersphere.plots.page import ImagePair, Page, percent, points
 from hypersphere.plots.sphere import draw_spheres, project_to_sphere
 from hypersphere.plots.style import COLORS, new_figure, save_figure
@@ -13,7 +14,10 @@ __all__ = [
     "COLORS",
     "ImagePair",
     "Page",
+    "draw_cmc",
+    "draw_det",
     "draw_roc",
+    "draw_score_histogram",
     "draw_similarities",
     "draw_spheres",
     "draw_training",

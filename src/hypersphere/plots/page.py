@@ -51,7 +51,7 @@ table.options th { width: 9.5rem; font-weight: 400; color: var(--soft); vertical
 ul.pairs { display: grid; grid-template-columns: repeat(auto-fill, minmax(8rem, 1fr)); gap: .7rem;
   list-style: none; margin: 0 0 .6rem; padding: 0 }
 ul.pairs li { background: var(--shade); border-radius: .4rem; padding: .4rem; font-size: .8rem; text-align: center;
-  break-inside: avoid }
+  break-inside: avoid; overflow-wrap: anywhere }
 ul.pairs div { display: flex; gap: .25rem; margin-bottom: .25rem }
 ul.pairs img { flex: 1; min-width: 0; width: 100%; aspect-ratio: 1; object-fit: contain }
 pre { background: var(--shade); border-radius: .4rem; padding: .8rem; overflow-x: auto;

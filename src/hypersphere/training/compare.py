@@ -35,14 +35,20 @@ class UnseenPairs:
     right: np.ndarray
     same: np.ndarray
 
+    @property
+    def subjects(self) -> tuple[np.ndarray, np.ndarray]:
+        """Who is on the first image of every pair, and on the second."""
+        labels = np.asarray(self.source.labels)
+        return labels[self.left], labels[self.right]
+
     def scores(self, network: nn.Module, device: str = "cpu") -> np.ndarray:
         """The cosine of every pair."""
         unit = normalize(embed(network, self.source, preparation=self.recipe.augment, device=device))
         return (unit[torch.from_numpy(self.left)] * unit[torch.from_numpy(self.right)]).sum(1).numpy()
 
     def verify(self, network: nn.Module, device: str = "cpu") -> Verification:
-        """Ten-fold verification accuracy of a network."""
-        return verify_pairs(self.scores(network, device), self.same)
+        """Ten-fold verification accuracy of a network, with an interval over subjects."""
+        return verify_pairs(self.scores(network, device), self.same, subjects=self.subjects)
 
     def verify_run(self, trained: Trained, device: str = "cpu") -> list[Verification]:
         """The same of what a run left behind: of its late snapshots one by one, or of its network."""

@@ -1,0 +1,210 @@
+"""What the protocols of `hypersphere evaluate` share: where embeddings come from, and where results go."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+import numpy as np
+import torch
+
+from hypersphere.cli.models import open_models
+from hypersphere.core import Progress
+from hypersphere.data import NamedImages
+from hypersphere.data.files import Staged, is_image_name
+from hypersphere.data.images import Image
+from hypersphere.data.tar import read_entries
+from hypersphere.evaluation import Embeddings, Result, concatenated, embed_images, load_embeddings, write_result
+from hypersphere.evaluation.embeddings import read_names
+from hypersphere.evaluation.report import figure_cells, words, write_report
+from hypersphere.models import FLIPS, PRESETS
+
+MERGES = ("concat", "scores")
+
+
+class Wanted(Protocol):
+    """Images that belong together, such as those of a pair list."""
+
+    @property
+    def title(self) -> str:
+        """What they are."""
+        ...
+
+
+@dataclass(frozen=True)
+class Titled:
+    """A title."""
+
+    title: str
+
+
+def add_inputs(parser: argparse.ArgumentParser) -> None:
+    """The options of all protocols: where embeddings come from, and where results go."""
+    made = parser.add_argument_group("embeddings", "ready ones, or a model and images")
+    made.add_argument("--embeddings", type=Path, nargs="+", metavar="NPY", help="(images, dim) arrays")
+    made.add_argument("--list", type=Path, nargs="+", metavar="TXT", help="the name of each row's image, line by line")
+    made.add_argument(
+        "--model", type=Path, nargs="+", metavar="M", help="a folder of `train`, a .safetensors or an .onnx file"
+    )
+    made.add_argument(
+        "--contract",
+        metavar="C",
+        help=f"of ONNX files: {', '.join(PRESETS)}, or a .toml or .json file (X.contract.toml)",
+    )
+    made.add_argument(
+        "--images", type=Path, nargs="+", metavar="PATH", help="folder, tar or folder of tars, one per list"
+    )
+    made.add_argument("--resize", action="store_true", help="resize images to the model's size; else they are refused")
+    made.add_argument("--flip", choices=FLIPS, help="merge with the mirror image's embedding (the contract's choice)")
+    made.add_argument(
+        "--snapshots",
+        type=int,
+        default=1,
+        metavar="N",
+        help="of a run: the newest N checkpoints, their scores averaged",
+    )
+    made.add_argument(
+        "--merge", choices=MERGES, help="of several models or arrays: embeddings side by side, or the mean of scores"
+    )
+    made.add_argument("--batch-size", type=int, default=128, metavar="N", help="images at a time (%(default)s)")
+    made.add_argument("--device", help="cpu or cuda; what there is by default")
+    made.add_argument("--save-embeddings", action="store_true", help="write embeddings.npy and names.txt to DIR too")
+    parser.add_argument("--allow-missing", action="store_true", help="leave out what is missing, and count it")
+    parser.add_argument("--out", type=Path, required=True, metavar="DIR", help="result.json and report.html go there")
+
+
+def gather(options: argparse.Namespace, names: Sequence[str], title: str) -> tuple[Embeddings, NamedImages | None]:
+    """The embeddings of a protocol's images, ready or made by a model; and the images, where they are given.
+
+    Args:
+        options: of `add_inputs`.
+        names: of the images.
+        title: of the protocol.
+    """
+    given = list(options.images or [])
+    if len(given) > 1:
+        raise ValueError(f"--images: {len(given)} given; this protocol takes one")
+    if options.model and not given:
+        raise ValueError("--model needs --images: where the images are")
+    source = NamedImages(given[0], names) if given else None
+    if source is not None and source.missing and options.model and not options.allow_missing:
+        raise ValueError(
+            f"{source.path}: {len(source.missing):,} of {len(names):,} images are missing, first "
+            f"{source.missing[0]!r}; --allow-missing leaves them out and counts them"
+        )
+    made = make_embeddings(options, [Titled(title)], [source])[0]
+    if len(made) > 1:
+        raise ValueError(f"{len(made)} models, arrays or snapshots: this protocol merges them with --merge concat only")
+    if options.save_embeddings:
+        save_embeddings([made], [title], options.out)
+    return made[0], source
+
+
+def image_names(options: argparse.Namespace) -> list[str]:
+    """All images there are: the names of the list, or what lies in the folder or archive of --images."""
+    if options.list:
+        return list(read_names(options.list[0]))
+    if not options.images:
+        raise ValueError("give --embeddings and --list, or --model and --images")
+    place: Path = options.images[0]
+    archives = sorted(place.glob("*.tar")) if place.is_dir() else [place]
+    if archives:
+        names = [entry.name for archive in archives for entry in read_entries(archive)]
+        around = {name.partition("/")[0] for name in names}
+        return [name.partition("/")[2] for name in names] if len(around) == 1 and "/" in names[0] else names
+    return sorted(str(file.relative_to(place).as_posix()) for file in place.rglob("*") if is_image_name(file.name))
+
+
+def finish(result: Result, out: Path, sources: Mapping[str, NamedImages | None], title: str) -> None:
+    """Write result.json and report.html, and print the figures."""
+
+    def picture(name: str) -> Image | None:
+        for owner, source in sources.items():
+            place = -1 if source is None else int(source.find([name.removeprefix(f"{owner}: ")])[0])
+            if source is not None and place >= 0:
+                return source.read(place)
+        return None
+
+    write_result(result, out)
+    report = write_report(result, out, title=f"{result.protocol}: {title}", pictures=picture)
+    print(f"{result.protocol}: {title}")
+    width = max(26, *(len(name) + 2 for name in (*result.counts, *result.metrics)))
+    for name, count in result.counts.items():
+        print(f"  {words(name):<{width}}{count:,}")
+    for name, figure in result.metrics.items():
+        value, interval, n, _ = figure_cells(name, figure)
+        owner, _, bare = name.rpartition("/")
+        detail = result.details.get(owner or "all")
+        if bare == "accuracy" and isinstance(detail, Mapping) and "deviation" in detail:
+            value = f"{value} +- {100 * detail['deviation']:.2f}"
+        line = f"{value:<20}{f'[{interval}]':<24}n={n}" if interval else value
+        print(f"  {name:<{width}}{line}")
+    print(f"{out / 'result.json'}\n{report}")
+
+
+def make_embeddings(
+    options: argparse.Namespace, lists: Sequence[Wanted], sources: Sequence[NamedImages | None]
+) -> list[list[Embeddings]]:
+    """The embeddings of each list, one of each model or array, merged if they are to stand side by side."""
+    if bool(options.model) == bool(options.embeddings):
+        raise ValueError("give either --model and --images, or --embeddings and --list")
+    for name in ("contract", "flip"):
+        if options.embeddings and getattr(options, name) is not None:
+            raise ValueError(f"--{name} is for models; ready embeddings are taken as they are")
+    if options.model:
+        made = _embed(options, lists, sources)
+    else:
+        ready = _ready(options)
+        made = [ready for _ in lists]
+    several = len(made[0])
+    if several > 1 and options.snapshots == 1 and options.merge is None:
+        raise ValueError(f"{several} models or arrays: say with --merge concat or --merge scores what to do with them")
+    return [[concatenated(each)] for each in made] if several > 1 and options.merge == "concat" else made
+
+
+def _ready(options: argparse.Namespace) -> list[Embeddings]:
+    lists = list(options.list or [])
+    if len(lists) not in (1, len(options.embeddings)):
+        raise ValueError("--embeddings needs --list: one list of names for all arrays, or one for each in order")
+    lists = lists * len(options.embeddings) if len(lists) == 1 else lists
+    return [load_embeddings(array, names) for array, names in zip(options.embeddings, lists, strict=True)]
+
+
+def _embed(
+    options: argparse.Namespace, lists: Sequence[Wanted], sources: Sequence[NamedImages | None]
+) -> list[list[Embeddings]]:
+    device = options.device or ("cuda" if torch.cuda.is_available() else "cpu")
+    made: list[list[Embeddings]] = [[] for _ in lists]
+    for path in options.model:
+        onnx_on_cpu = path.suffix == ".onnx" and options.device is None
+        for model in open_models(
+            path,
+            contract=options.contract,
+            device="cpu" if onnx_on_cpu else device,
+            snapshots=options.snapshots,
+        ):
+            chosen = model if options.flip is None else model.with_flip(options.flip)
+            for pairs, source, mine in zip(lists, sources, made, strict=True):
+                if source is None:
+                    raise ValueError(f"--images: none for {pairs.title}")
+                with Progress(f"embedding {pairs.title} by {model.name}", "images") as progress:
+                    mine.append(
+                        embed_images(
+                            chosen, source, resize=options.resize, batch_size=options.batch_size, progress=progress
+                        )
+                    )
+    return made
+
+
+def save_embeddings(made: Sequence[Sequence[Embeddings]], titles: Sequence[str], out: Path) -> None:
+    """Write arrays and lists of names."""
+    for title, several in zip(titles, made, strict=True):
+        for number, embeddings in enumerate(several, start=1):
+            tag = (f"-{title}" if len(made) > 1 else "") + (f"-{number}" if len(several) > 1 else "")
+            with Staged() as stage:
+                np.save(stage.open(out / f"embeddings{tag}.npy", replace=True), embeddings.values)
+                names = "".join(f"{name}\n" for name in embeddings.names)
+                stage.open(out / f"names{tag}.txt", replace=True).write(names.encode())

@@ -1,0 +1,156 @@
+"""`hypersphere evaluate`: measure embeddings by a protocol, and compare two results."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from hypersphere.cli.embedding import add_inputs, finish, make_embeddings, save_embeddings
+from hypersphere.cli.protocols import add_protocols
+from hypersphere.core import Progress
+from hypersphere.data import NamedImages
+from hypersphere.evaluation.compare import compare_results, difference_cells, read_result, write_comparison
+from hypersphere.evaluation.comparison import SIMILARITIES, Comparison
+from hypersphere.evaluation.protocols import PairList, evaluate_pairs, read_pairs
+from hypersphere.evaluation.report import figure_cells
+from hypersphere.evaluation.verification import FARS
+
+
+def add_command(commands: Any) -> None:
+    """Add `evaluate` to the command line."""
+    parser = commands.add_parser(
+        "evaluate",
+        help="measure embeddings by a protocol; compare two results",
+        description="Measure embeddings by a protocol, with intervals and all choices on record; compare two results.",
+    )
+    parser.add_argument(
+        "--compare", nargs=2, type=Path, metavar=("A", "B"), help="two folders of results, side by side"
+    )
+    parser.add_argument("--out", type=Path, metavar="DIR", help="with --compare: write compare.html there")
+    parser.set_defaults(run=compare)
+    protocols = parser.add_subparsers(title="protocols", metavar="PROTOCOL")
+    _add_pairs(protocols)
+    add_protocols(protocols)
+
+
+def _add_pairs(protocols: Any) -> None:
+    parser = protocols.add_parser(
+        "pairs",
+        help="LFW, CALFW, CPLFW, AgeDB-30, CFP, .bin packs and any pair list",
+        description="Verify pairs: 10 folds, each at the best threshold of the others; ROC, EER, TAR at FAR. Several "
+        "lists are measured one by one and pooled.",
+    )
+    parser.add_argument(
+        "--pairs", type=Path, nargs="+", metavar="LIST", help="pair lists, CFP's Split/FP, or .bin packs"
+    )
+    parser.add_argument(
+        "--data",
+        type=Path,
+        metavar="PATH",
+        help="for --pairs and --images: a .bin, or a folder with a list and images",
+    )
+    add_inputs(parser)
+    compared = parser.add_argument_group("comparison")
+    compared.add_argument("--similarity", choices=SIMILARITIES, default="cosine", help="(%(default)s)")
+    compared.add_argument("--no-normalize", action="store_true", help="compare embeddings as they are")
+    compared.add_argument("--center", action="store_true", help="subtract the mean of the training folds")
+    compared.add_argument("--pca", type=int, metavar="N", help="N principal components of the training folds")
+    compared.add_argument(
+        "--far", type=float, nargs="+", default=FARS, metavar="RATE", help="where TAR is wanted (1e-1 to 1e-6)"
+    )
+    parser.set_defaults(run=evaluate_pair_lists)
+
+
+def evaluate_pair_lists(options: argparse.Namespace) -> None:
+    """Run the pairs protocol and write its folder."""
+    how = Comparison(
+        similarity=options.similarity, normalize=not options.no_normalize, center=options.center, pca=options.pca
+    )
+    if options.data is not None:
+        _find_data(options)
+    if not options.pairs:
+        raise ValueError("give --pairs LIST, or --data PATH")
+    lists = [read_pairs(path) for path in options.pairs]
+    sources = _sources(options, lists)
+    for pairs, source in zip(lists, sources, strict=True):
+        if source is not None and not options.allow_missing:
+            pairs.check_images(source.missing, source.files)
+    made = make_embeddings(options, lists, sources)
+    with Progress("measuring", "sets") as progress:
+        result = evaluate_pairs(
+            list(zip(lists, made, strict=True)),
+            how,
+            allow_missing=options.allow_missing,
+            fars=options.far,
+            progress=progress,
+        )
+    titles = [pairs.title for pairs in lists]
+    finish(result, options.out, dict(zip(titles, sources, strict=True)), ", ".join(titles))
+    if options.save_embeddings:
+        save_embeddings(made, titles, options.out)
+
+
+def compare(options: argparse.Namespace) -> None:
+    """Print two results side by side."""
+    if options.compare is None:
+        raise ValueError("name a protocol (`hypersphere evaluate pairs ...`), or two results with --compare A B")
+    first, second = (read_result(path) for path in options.compare)
+    with Progress("comparing", "metrics") as progress:
+        rows = compare_results(first, second, progress=progress)
+    print(f"{'':<26}{'A':<30}{'B':<30}{'B - A, points':<26}p")
+    for row in rows:
+        one, two = (figure_cells(row.name, figure)[0] for figure in (row.first, row.second))
+        difference, p, test = difference_cells(row)
+        print(f"{row.name:<26}{one:<30}{two:<30}{difference:<26}{f'{p} ({test})' if p else ''}")
+    if options.out is not None:
+        print(write_comparison(rows, first, second, options.out))
+
+
+def _find_data(options: argparse.Namespace) -> None:
+    """Fill --pairs and --images from --data."""
+    if options.pairs or options.images:
+        raise ValueError("--data stands for both --pairs and --images; leave these out")
+    if options.data.suffix == ".bin":
+        options.pairs = [options.data]
+        return
+    lists = sorted(options.data.glob("*pairs*.txt")) if options.data.is_dir() else []
+    if len(lists) != 1:
+        found = ", ".join(path.name for path in lists) or "none"
+        raise ValueError(
+            f"--data {options.data}: expected a folder with one list *pairs*.txt (found {found}), or a .bin"
+        )
+    options.pairs = lists
+    if options.embeddings:
+        return
+    names = read_pairs(lists[0]).names
+    places = [path for path in sorted(options.data.iterdir()) if path.is_dir() or path.suffix == ".tar"]
+    if (options.data / names[0]).is_file():
+        places = [options.data]
+    whole = [path for path in places if not NamedImages(path, names).missing]
+    if len(whole) != 1:
+        found = ", ".join(path.name for path in whole) or "none"
+        raise ValueError(
+            f"--data {options.data}: expected one folder or tar in it with all images of {lists[0].name} "
+            f"(found {found}); give --pairs and --images"
+        )
+    options.images = whole
+
+
+def _sources(options: argparse.Namespace, lists: Sequence[PairList]) -> list[NamedImages | None]:
+    """The images of each list: a pack's own, or those of --images in order."""
+    given = list(options.images or [])
+    others = [path for path in options.pairs if path.suffix != ".bin"]
+    if len(given) == 1:
+        given *= len(others)
+    if given and len(given) != len(others):
+        raise ValueError(f"--images: {len(given)} for {len(others)} lists; give one for all, or one for each in order")
+    if options.model and not given and others:
+        raise ValueError("--model needs --images: where the images of the list are")
+    places = iter(given)
+    sources: list[NamedImages | None] = []
+    for path, pairs in zip(options.pairs, lists, strict=True):
+        where = path if path.suffix == ".bin" else next(places, None)
+        sources.append(None if where is None else NamedImages(where, pairs.names))
+    return sources

@@ -1,0 +1,68 @@
+"""Models for commands: files, and the networks of runs."""
+
+from __future__ import annotations
+
+import copy
+from pathlib import Path
+
+from torch import nn
+
+from hypersphere.models import Contract, Embedder, load_model
+from hypersphere.models.contract import matched
+from hypersphere.models.files import digest_of
+from hypersphere.training import Checkpoints, load_run
+from hypersphere.training.recipe import Recipe
+
+
+def open_models(path: Path, *, contract: str | None, device: str, snapshots: int = 1) -> list[Embedder]:
+    """The model in a file, or those of a run: its best one, or its newest `snapshots`.
+
+    Args:
+        path: `.safetensors`, `.onnx`, or a folder of `hypersphere train`.
+        contract: of an ONNX file: a preset or a file.
+        device: to compute on.
+        snapshots: of a run.
+    """
+    if not path.is_dir():
+        if snapshots > 1:
+            raise ValueError(f"--snapshots {snapshots}: {path} is one model; only a folder of `train` has snapshots")
+        return [load_model(path, contract, device=device)]
+    if contract is not None:
+        raise ValueError(f"--contract is for ONNX files; the recipe of {path} says how its images are prepared")
+    recipe, network = load_run(path)
+    if snapshots == 1:
+        return [_embedder(recipe, network, device, path.name)]
+    checkpoints = Checkpoints(path / "checkpoints")
+    steps = checkpoints.steps()[-snapshots:]
+    if len(steps) < snapshots:
+        raise ValueError(
+            f"--snapshots {snapshots}: {path} has {len(steps)} checkpoints (train with train.keep={snapshots})"
+        )
+    models = []
+    for step in steps:
+        state, own = checkpoints.load(step), copy.deepcopy(network)
+        average = state.get("average")
+        own.load_state_dict(state["backbone"] if average is None else average)
+        models.append(_embedder(recipe, own, device, f"{path.name}, step {step}"))
+    return models
+
+
+def _embedder(recipe: Recipe, network: nn.Module, device: str, name: str) -> Embedder:
+    contract = run_contract(recipe)
+    complete = matched(contract, dim=recipe.backbone["dim"], digest=digest_of(network.state_dict()), where=name)
+    return Embedder(complete, network.to(device).eval(), device, name)
+
+
+def run_contract(recipe: Recipe) -> Contract:
+    """How a run prepared its images, as a contract."""
+
+    def levels(value: float | tuple[float, ...]) -> tuple[float, ...]:
+        return tuple(255 * each for each in (value if isinstance(value, tuple) else (value,)))
+
+    return Contract(
+        input_size=recipe.data.size,
+        colour="grey" if recipe.data.grey else "rgb",
+        mean=levels(recipe.augment.mean),
+        std=levels(recipe.augment.std),
+        backbone=recipe.backbone["name"],
+    )

@@ -1,0 +1,141 @@
+"""Embeddings that are found by the name of their image."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from hypersphere.data.named import NameIndex
+from hypersphere.data.source import first_few
+from hypersphere.evaluation.arrays import Array, Ints, finite_rows
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Embeddings:
+    """Embeddings by the name of their image.
+
+    Args:
+        names: (N,) different names, such as `Ada/Ada_0001.jpg`.
+        values: (N, dim) finite numbers, kept as float32.
+        options: how they were made, as plain values, for the result.
+
+    Example:
+        >>> load_embeddings("E.npy", "L.txt").of(["Ada/Ada_0001.jpg"]).shape
+        (1, 512)
+    """
+
+    names: Sequence[str]
+    values: Array
+    options: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "names", tuple(self.names))
+        object.__setattr__(self, "values", finite_rows("embeddings", self.values))
+        if len(self.names) != len(self.values):
+            raise ValueError(f"{len(self.names)} names for {len(self.values)} embeddings; each needs one")
+        if len(set(self.names)) != len(self.names):
+            double = next(name for name, times in Counter(self.names).items() if times > 1)
+            raise ValueError(f"names hold {double!r} twice")
+        object.__setattr__(self, "_index", NameIndex(self.names))
+
+    @property
+    def dim(self) -> int:
+        """Width of the embeddings."""
+        return int(self.values.shape[1])
+
+    def find(self, names: Iterable[str]) -> Ints:
+        """The row of each name, -1 where there is none."""
+        index: NameIndex = self._index  # type: ignore[attr-defined]
+        return index.find(names)
+
+    def of(self, names: Sequence[str]) -> Array:
+        """(n, dim) the embeddings of these images, in this order; ValueError with the first unknown names."""
+        rows = self.find(names)
+        unknown = [name for name, row in zip(names, rows.tolist(), strict=True) if row < 0]
+        if unknown:
+            few = first_few(map(repr, dict.fromkeys(unknown)), len(set(unknown)))
+            raise ValueError(f"there is no embedding of {few}")
+        found: Array = self.values[rows]
+        return found
+
+
+def load_embeddings(path: str | Path, names: str | Path) -> Embeddings:
+    """Ready embeddings: an `.npy` array and a text file with the name of each row's image.
+
+    Args:
+        path: float (N, dim), read without pickle.
+        names: the list, a name on each line; a label after it (`name 7`, or after a tab) is ignored.
+    """
+    path, names = Path(path), Path(names)
+    try:
+        array = np.load(path, allow_pickle=False, mmap_mode="r")
+    except FileNotFoundError:
+        raise ValueError(f"{path}: there is no such file") from None
+    except (ValueError, EOFError) as error:
+        raise ValueError(f"{path}: not an .npy array of numbers ({error})") from None
+    if not isinstance(array, np.ndarray) or array.dtype.kind != "f":
+        raise ValueError(f"{path}: expected one array of floats in an .npy file")
+    found = read_names(names)
+    if len(found) != len(array):
+        raise ValueError(f"{names} has {len(found):,} names, but {path} has {len(array):,} rows; they must agree")
+    try:
+        values = finite_rows(str(path), array)
+    except ValueError as error:
+        raise ValueError(f"{error} ({_line_of_row(str(error), names, found)})") from None
+    return Embeddings(list(found), values, {"embeddings": path.name, "list": names.name})
+
+
+def read_names(path: Path) -> dict[str, int]:
+    """The names of a list with their lines; an empty line is skipped, a name that comes twice is an error."""
+    try:
+        lines = path.read_text(encoding="utf-8-sig").split("\n")
+    except FileNotFoundError:
+        raise ValueError(f"{path}: there is no such file") from None
+    except UnicodeDecodeError as error:
+        raise ValueError(f"{path}: byte {error.start} is not UTF-8 text; expected a list of names") from None
+    found: dict[str, int] = {}
+    for number, text in enumerate(lines, start=1):
+        name = _without_label(text.strip())
+        if name in found:
+            raise ValueError(f"{path}, line {number}: {name!r} was on line {found[name]} already")
+        if name:
+            found[name] = number
+    if not found:
+        raise ValueError(f"{path}: no names")
+    return found
+
+
+def concatenated(parts: Sequence[Embeddings]) -> Embeddings:
+    """Embeddings of the same images by several models or crops, side by side (SphereFace's ensemble of patches).
+
+    Args:
+        parts: each with the same names, in any order; those that not all have are left out.
+    """
+    known = np.all([part.find(parts[0].names) >= 0 for part in parts], axis=0)
+    names = [name for name, everywhere in zip(parts[0].names, known.tolist(), strict=True) if everywhere]
+    if not names:
+        raise ValueError("the embeddings to put side by side have no image in common")
+    values: npt.NDArray[Any] = np.concatenate([part.of(names) for part in parts], axis=1)
+    return Embeddings(names, values, {"concatenated": [dict(part.options) for part in parts]})
+
+
+def _without_label(line: str) -> str:
+    if "\t" in line:
+        return line.partition("\t")[0].rstrip()
+    name, _, last = line.rpartition(" ")
+    return name.rstrip() if name and last.removeprefix("-").isdigit() else line
+
+
+def _line_of_row(message: str, names: Path, found: Mapping[str, int]) -> str:
+    words = message.rsplit(" row ", 1)
+    if len(words) < 2:
+        return f"list {names}"
+    row = int(words[1].split()[0])
+    name, line = list(found.items())[row]
+    return f"{name!r}, {names}, line {line}"

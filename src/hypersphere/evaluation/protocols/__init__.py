@@ -1,0 +1,36 @@
+"""Protocols, each read from its official files."""
+
+from hypersphere.evaluation.protocols.blufr import Blufr, read_blufr
+from hypersphere.evaluation.protocols.classify import Classify, read_classify
+from hypersphere.evaluation.protocols.ijb import PRESETS, Ijb, IjbOptions, read_ijb
+from hypersphere.evaluation.protocols.megaface import Megaface, read_megaface
+from hypersphere.evaluation.protocols.pair_list import PairList, read_pairs
+from hypersphere.evaluation.protocols.pairs import evaluate_pairs
+from hypersphere.evaluation.protocols.registry import PROTOCOLS, list_protocols
+from hypersphere.evaluation.protocols.reid import Reid, read_reid, reid_among
+from hypersphere.evaluation.protocols.templates import Pooling
+from hypersphere.evaluation.protocols.ytf import Ytf, read_ytf
+
+__all__ = [
+    "PRESETS",
+    "PROTOCOLS",
+    "Blufr",
+    "Classify",
+    "Ijb",
+    "IjbOptions",
+    "Megaface",
+    "PairList",
+    "Pooling",
+    "Reid",
+    "Ytf",
+    "evaluate_pairs",
+    "list_protocols",
+    "read_blufr",
+    "read_classify",
+    "read_ijb",
+    "read_megaface",
+    "read_pairs",
+    "read_reid",
+    "read_ytf",
+    "reid_among",
+]

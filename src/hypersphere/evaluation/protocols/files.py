@@ -1,0 +1,154 @@
+"""Reading the official files of protocols: every error names the file and the line."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import warnings
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from hypersphere.core.config import as_table
+from hypersphere.evaluation.arrays import Array, Ints
+from hypersphere.evaluation.embeddings import Embeddings
+
+_BLOCK = 1 << 23
+_SPACE, _BREAK = 32, 10
+
+
+def numbered_lines(path: Path) -> Iterator[tuple[int, str]]:
+    """The lines that are not empty, stripped, with their numbers from 1."""
+    try:
+        with path.open(encoding="utf-8-sig") as file:
+            for number, text in enumerate(file, start=1):
+                if text.strip():
+                    yield number, text.strip()
+    except FileNotFoundError:
+        raise ValueError(f"{path}: there is no such file") from None
+    except UnicodeDecodeError as error:
+        raise ValueError(f"{path}: byte {error.start} is not UTF-8 text") from None
+
+
+def integer(text: str, what: str, where: str) -> int:
+    """A whole number, or an error that says what it should have been and where."""
+    digits = text.strip().removeprefix("-")
+    if not (digits.isascii() and digits.isdigit()):
+        raise ValueError(f"{where}: {what} is {text.strip()!r}; expected a whole number")
+    return int(text)
+
+
+def read_integers(path: Path, columns: tuple[str, ...]) -> Array:
+    """(lines, columns) int32 of a text file with as many whole numbers on every line, read in blocks.
+
+    Args:
+        path: the file.
+        columns: what the numbers are, for messages.
+    """
+    parts: list[Array] = []
+    done = 0
+    try:
+        with path.open("rb") as file:
+            while block := file.read(_BLOCK):
+                block += file.readline()
+                if not block.endswith(b"\n"):
+                    block += b"\n"
+                table = _plain_block(block, len(columns))
+                parts.append(_checked_block(block, columns, path, done) if table is None else table)
+                done += block.count(b"\n")
+    except FileNotFoundError:
+        raise ValueError(f"{path}: there is no such file") from None
+    if sum(map(len, parts)) == 0:
+        raise ValueError(f"{path}: no lines")
+    return np.concatenate(parts)
+
+
+def _plain_block(block: bytes, width: int) -> Array | None:
+    """The numbers of a block whose lines all have single spaces between them; None for one that needs a closer look."""
+    marks = np.frombuffer(block, dtype=np.uint8)
+    breaks = np.flatnonzero(marks == _BREAK)
+    spaces = np.cumsum(marks == _SPACE, dtype=np.int32)[breaks]
+    if not np.array_equal(spaces, np.arange(1, len(breaks) + 1) * (width - 1)):
+        return None
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        try:
+            numbers = np.fromstring(block.decode("ascii"), dtype=np.int64, sep=" ")
+        except (ValueError, DeprecationWarning):
+            return None
+    if len(numbers) != width * len(breaks) or np.abs(numbers).max() >= 1 << 31:
+        return None
+    return numbers.astype(np.int32).reshape(-1, width)
+
+
+def _checked_block(block: bytes, columns: tuple[str, ...], path: Path, done: int) -> Array:
+    rows = []
+    for number, line in enumerate(block.split(b"\n"), start=done + 1):
+        fields = line.decode("utf-8", "replace").split()
+        if not fields:
+            continue
+        where = f"{path}, line {number}"
+        if len(fields) != len(columns):
+            raise ValueError(f"{where}: {len(fields)} fields; expected {', '.join(columns)}")
+        row = [integer(field, name, where) for field, name in zip(fields, columns, strict=True)]
+        if max(map(abs, row)) >= 1 << 31:
+            raise ValueError(f"{where}: a number of {max(map(abs, row))} is too large")
+        rows.append(row)
+    return np.array(rows, dtype=np.int32).reshape(-1, len(columns))
+
+
+def read_json(path: Path) -> dict[str, Any]:
+    """The table of a JSON file."""
+    try:
+        table = json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise ValueError(f"{path}: there is no such file") from None
+    except json.JSONDecodeError as error:
+        raise ValueError(f"{path}, line {error.lineno}: not JSON ({error.msg})") from None
+    except UnicodeDecodeError as error:
+        raise ValueError(f"{path}: byte {error.start} is not UTF-8 text") from None
+    if not isinstance(table, dict):
+        raise ValueError(f"{path}: expected a table")
+    return table
+
+
+def find_images(embeddings: Embeddings, names: tuple[str, ...], where: str, allow_missing: bool) -> Ints:
+    """The row of each image, -1 for those that are missing, which must be allowed.
+
+    Args:
+        embeddings: what there is.
+        names: what is needed.
+        where: the file that names them.
+        allow_missing: whether some may be missing.
+    """
+    rows = embeddings.find(names)
+    missing = np.flatnonzero(rows < 0)
+    if len(missing) and not allow_missing:
+        few = ", ".join(repr(names[place]) for place in missing[:3])
+        raise ValueError(
+            f"{where}: {len(missing):,} of {len(names):,} images have no embedding, first {few}; allow_missing leaves "
+            "them out and counts them"
+        )
+    if len(missing) == len(names):
+        raise ValueError(f"{where}: none of its {len(names):,} images has an embedding, first {names[0]!r}")
+    return rows
+
+
+def common_options(embeddings: Embeddings, allow_missing: bool) -> dict[str, Any]:
+    """The choices that every protocol declares."""
+    return {"allow_missing": allow_missing, "embeddings": as_table(dict(embeddings.options))}
+
+
+def digest(items: Iterable[object]) -> str:
+    """Of the items that a result decides about: equal for results that can be compared item by item."""
+    return hashlib.sha256("\n".join(map(str, items)).encode()).hexdigest()[:16]
+
+
+def unit_rows(rows: Array, what: str = "embedding") -> Array:
+    """(n, dim) float32 of length 1; ValueError for a zero vector, which has no direction."""
+    lengths = np.sqrt(np.einsum("ij,ij->i", rows, rows, dtype=np.float64))
+    if not lengths.all():
+        raise ValueError(f"{what} {int(np.argmin(lengths))} is the zero vector, which has no direction")
+    return np.asarray(rows / lengths.astype(np.float32)[:, None], dtype=np.float32)

@@ -1,0 +1,252 @@
+"""IJB-B and IJB-C: 1:1 verification and 1:N identification of templates, with every choice declared."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from hypersphere.core import Reporter, check_choice
+from hypersphere.evaluation.arrays import Array, Ints
+from hypersphere.evaluation.embeddings import Embeddings
+from hypersphere.evaluation.protocols.files import common_options, digest, find_images
+from hypersphere.evaluation.protocols.ijb_files import (
+    GALLERIES,
+    Media,
+    TemplatePairs,
+    TemplateSet,
+    read_media,
+    read_template_pairs,
+    read_template_set,
+)
+from hypersphere.evaluation.protocols.ijb_pairs import verify_templates
+from hypersphere.evaluation.protocols.ijb_search import Part, People, search_merged, search_official
+from hypersphere.evaluation.protocols.legacy import TAR_RULES
+from hypersphere.evaluation.protocols.registry import PROTOCOLS
+from hypersphere.evaluation.protocols.templates import Pooling, left_to_do, pool_templates
+from hypersphere.evaluation.results import RULE_SENTENCES, Result
+from hypersphere.evaluation.verification import FARS
+
+TASKS = ("1:1", "1:N")
+SEARCHES = ("official", "merged", "both")
+FPIRS = (1e-1, 1e-2, 1e-3)
+
+RULES = (
+    "A template is the sum of its media, a medium the mean of its images, in the order and with the weights that the "
+    "options state; templates are compared by cosine.",
+    "1:1 intervals of TAR draw the first template of genuine pairs, the threshold held; those of the area and the "
+    "equal error rate take pairs as independent.",
+    "1:N official: each gallery by itself; FPIR of the best entry of probes without a mate, TPIR of mates at rank 1; "
+    "mean over galleries. Intervals draw the probes' people.",
+    "1:N merged (`merged_...`): both galleries as one; the threshold is the ceil(FPIR probes)-th largest score with "
+    "another person, and a mate counts at any rank. It is not comparable with the official one.",
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class IjbOptions:
+    """Every choice that peers make differently.
+
+    Args:
+        pooling: from images to templates.
+        tar_rule: how a TAR is read off the curve: `at_most`, or as others do, `nearest` or `interpolated`.
+        search: the definition of 1:N: `official`, `merged`, or `both`.
+    """
+
+    pooling: Pooling = dataclasses.field(default_factory=Pooling)
+    tar_rule: str = "at_most"
+    search: str = "official"
+
+    def __post_init__(self) -> None:
+        check_choice("tar_rule", self.tar_rule, TAR_RULES)
+        check_choice("search", self.search, SEARCHES)
+
+
+PRESETS: dict[str, IjbOptions] = {
+    "hypersphere": IjbOptions(),
+    "arcface_torch": IjbOptions(pooling=Pooling(flip="sum"), tar_rule="nearest", search="merged"),
+    "adaface": IjbOptions(pooling=Pooling(flip="sum", detector_score=False), tar_rule="nearest", search="merged"),
+    "opensphere": IjbOptions(
+        pooling=Pooling(flip="mean", detector_score=False), tar_rule="interpolated", search="merged"
+    ),
+}
+"""Conventions by name. Those of others need embeddings that hold image and mirror image side by side."""
+
+
+@PROTOCOLS.register("ijb")
+@dataclass(frozen=True)
+class Ijb:
+    """IJB-B or IJB-C.
+
+    Args:
+        path: the folder of the meta files.
+        media: which images show which template.
+        pairs: of 1:1, where the list is there.
+        galleries: of 1:N by name, where the lists are there.
+        probes: of 1:N.
+    """
+
+    path: Path
+    media: Media
+    pairs: TemplatePairs | None
+    galleries: dict[str, TemplateSet]
+    probes: TemplateSet | None
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The images it needs."""
+        return self.media.names
+
+    @property
+    def tasks(self) -> tuple[str, ...]:
+        """What the files that are there allow."""
+        return tuple(task for task, there in zip(TASKS, (self.pairs, self.probes), strict=True) if there is not None)
+
+    def evaluate(
+        self,
+        embeddings: Embeddings,
+        *,
+        options: IjbOptions | str = "hypersphere",
+        tasks: Sequence[str] | None = None,
+        fars: Sequence[float] = FARS,
+        fpirs: Sequence[float] = FPIRS,
+        allow_missing: bool = False,
+        progress: Reporter | None = None,
+    ) -> Result:
+        """TAR at FARs of 1:1, ranks and TPIR at FPIRs of 1:N.
+
+        Args:
+            embeddings: of the images, not normalised unless the pooling says so.
+            options: the choices, or the name of a preset.
+            tasks: `1:1`, `1:N`, or both; what the files allow by default.
+            fars: of 1:1.
+            fpirs: of 1:N.
+            allow_missing: leave out images that have no embedding, and what has no image left, and count them.
+            progress: called as `progress(done, total)` in pairs.
+        """
+        if isinstance(options, str):
+            options = PRESETS[check_choice("options", options, PRESETS)]
+        wanted = self.tasks if tasks is None else tuple(tasks)
+        for task in wanted:
+            check_choice("tasks", task, self.tasks)
+        pooling = options.pooling
+        rows = find_images(embeddings, self.names, str(self.path), allow_missing)
+        ids, units = pool_templates(
+            embeddings,
+            rows,
+            self.media.templates,
+            self.media.media,
+            self.media.detector,
+            left_to_do(pooling, embeddings),
+        )
+        counts = {
+            "images": len(self.names),
+            "missing_images": int((rows < 0).sum()),
+            "templates": len(np.unique(self.media.templates)),
+            "templates_without_image": len(np.unique(self.media.templates)) - len(ids),
+        }
+        whole = Part(counts=counts)
+        if "1:1" in wanted and self.pairs is not None:
+            _join(whole, verify_templates(self.pairs, ids, units, options.tar_rule, fars, progress))
+        if "1:N" in wanted and self.probes is not None:
+            for part in self._search(self.probes, ids, units, options.search, fpirs, allow_missing):
+                _join(whole, part)
+        return Result(
+            protocol="ijb",
+            metrics=whole.metrics,
+            options={
+                "similarity": "cosine",
+                "tasks": list(wanted),
+                **dataclasses.asdict(options),
+                **common_options(embeddings, allow_missing),
+            },
+            rules=(*RULE_SENTENCES, *RULES),
+            counts=whole.counts,
+            details=whole.details,
+            curves=whole.curves,
+            cmc=whole.cmc,
+            histograms=whole.histograms,
+            items=whole.items,
+            items_digest=digest([*ids.tolist(), len(self.names)]),
+        )
+
+    def _search(
+        self,
+        listed: TemplateSet,
+        ids: Ints,
+        units: Array,
+        search: str,
+        fpirs: Sequence[float],
+        allow_missing: bool,
+    ) -> list[Part]:
+        galleries = {name: _people(gallery, ids, units) for name, gallery in self.galleries.items()}
+        probes = _people(listed, ids, units)
+        enrolled = np.concatenate([gallery.subjects for gallery in galleries.values()])
+        mateless = ~np.isin(probes.subjects, enrolled)
+        if mateless.any() and not allow_missing:
+            raise ValueError(f"{listed.path}: {int(mateless.sum()):,} probes have no mate left in any gallery")
+        probes = People(probes.units[~mateless], probes.subjects[~mateless])
+        left_out = len(listed.templates) - len(probes.subjects)
+        found = [Part(counts={"probes": len(listed.templates), "probes_left_out": left_out})]
+        if search in ("official", "both"):
+            found.append(search_official(galleries, probes, fpirs))
+        if search in ("merged", "both"):
+            found.append(search_merged(galleries, probes, fpirs))
+        return found
+
+
+def read_ijb(path: str | Path, subset: str = "ijbc") -> Ijb:
+    """Read the meta files of a subset: `ijbc_face_tid_mid.txt` and those of 1:1, 1:N or both.
+
+    Args:
+        path: the folder, usually called `meta`.
+        subset: how the files' names begin, `ijbb` or `ijbc`.
+    """
+    path = Path(path)
+    media = read_media(path / f"{subset}_face_tid_mid.txt", path / f"{subset}_name_5pts_score.txt")
+    known = np.unique(media.templates)
+    listed, probe_list = path / f"{subset}_template_pair_label.txt", path / f"{subset}_1N_probe_mixed.csv"
+    pairs = read_template_pairs(listed, known) if listed.exists() else None
+    galleries: dict[str, TemplateSet] = {}
+    probes = None
+    if probe_list.exists():
+        probes = read_template_set(probe_list, known)
+        files = [[path / f"{subset}_1N_gallery_{name}.csv" for name in names] for names in GALLERIES]
+        chosen = 0 if files[0][0].exists() else 1
+        galleries = {
+            name: read_template_set(file, known) for name, file in zip(GALLERIES[chosen], files[chosen], strict=True)
+        }
+        _check_search(galleries, probes)
+    if pairs is None and probes is None:
+        raise ValueError(f"{path}: neither {listed.name} nor {probe_list.name} is there")
+    return Ijb(path, media, pairs, galleries, probes)
+
+
+def _check_search(galleries: dict[str, TemplateSet], probes: TemplateSet) -> None:
+    seen: dict[int, tuple[Path, int]] = {}
+    for gallery in galleries.values():
+        for subject, line in zip(gallery.subjects.tolist(), gallery.lines.tolist(), strict=True):
+            if subject in seen:
+                first, where = seen[subject]
+                raise ValueError(
+                    f"{gallery.path}, line {line}: subject {subject} was enrolled in {first}, line {where}"
+                )
+            seen[subject] = gallery.path, line
+    lost = [place for place, subject in enumerate(probes.subjects.tolist()) if subject not in seen]
+    if lost:
+        who = f"subject {probes.subjects[lost[0]]} has no template in any gallery"
+        raise ValueError(f"{probes.path}, line {probes.lines[lost[0]]}: {who}; {len(lost)} probes have no mate")
+
+
+def _people(listed: TemplateSet, ids: Ints, units: Array) -> People:
+    """The templates of a list that have images left."""
+    here = np.isin(listed.templates, ids)
+    return People(units[np.searchsorted(ids, listed.templates[here])], listed.subjects[here])
+
+
+def _join(whole: Part, part: Part) -> None:
+    for field in dataclasses.fields(Part):
+        getattr(whole, field.name).update(getattr(part, field.name))

@@ -1,0 +1,127 @@
+"""IJB's 1:1 verification: millions of pairs of templates."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from hypersphere.core import Reporter
+from hypersphere.evaluation.arrays import Array, Bools, Ints
+from hypersphere.evaluation.bootstrap import bootstrap_mean
+from hypersphere.evaluation.counting import ScoreCounts
+from hypersphere.evaluation.figures import Figure, NotMeasurable, rate_name, wilson_interval
+from hypersphere.evaluation.histogram import score_histogram
+from hypersphere.evaluation.protocols.ijb_files import TemplatePairs
+from hypersphere.evaluation.protocols.ijb_search import Part
+from hypersphere.evaluation.protocols.legacy import tar_by_rule
+from hypersphere.evaluation.roc import Roc, roc_from
+from hypersphere.evaluation.scores import SortedScores
+from hypersphere.evaluation.verification import Metrics, curve_metrics
+
+_LEFT = 256
+_GATHER = 1 << 15
+_SPARSE = 16
+
+
+def score_template_pairs(units: Array, left: Array, right: Array) -> Iterator[tuple[Any, Array]]:
+    """Positions of pairs and their cosines (float32), part by part, all pairs in the end.
+
+    Where pairs fill a good part of the table of left and right templates, its rows are matrix products; otherwise the
+    vectors of each pair are multiplied by themselves.
+
+    Args:
+        units: (templates, dim).
+        left, right: (pairs,) rows of it.
+    """
+    lefts, rights = np.unique(left), np.unique(right)
+    if len(lefts) * len(rights) > _SPARSE * len(left):
+        for start in range(0, len(left), _GATHER):
+            part = slice(start, start + _GATHER)
+            yield part, np.einsum("ij,ij->i", units[left[part]], units[right[part]])
+        return
+    owner = np.searchsorted(lefts, left).astype(np.uint16 if len(lefts) < 1 << 16 else np.int64)
+    order = np.argsort(owner, kind="stable")
+    ends = np.append(0, np.cumsum(np.bincount(owner, minlength=len(lefts))))
+    column = np.zeros(len(units), dtype=np.int32)
+    column[rights] = np.arange(len(rights))
+    others = units[rights].T
+    for top in range(0, len(lefts), _LEFT):
+        inside = order[ends[top] : ends[min(top + _LEFT, len(lefts))]]
+        scores = units[lefts[top : top + _LEFT]] @ others
+        yield inside, scores[owner[inside].astype(np.int64) - top, column[right[inside]]]
+
+
+def verify_templates(
+    pairs: TemplatePairs,
+    ids: Ints,
+    units: Array,
+    rule: str,
+    fars: Sequence[float],
+    progress: Reporter | None = None,
+) -> Part:
+    """1:1: the curve of all pairs, scores being counted as they come.
+
+    Args:
+        pairs: by the numbers of the templates.
+        ids: (templates,) those that have images left, rising.
+        units: (templates, dim) their unit vectors.
+        rule: how TARs are read off the curve.
+        fars: where.
+        progress: called as `progress(done, total)` in pairs.
+    """
+    left, right, same = _placed(pairs, ids)
+    genuine_at, slot = np.flatnonzero(same), np.cumsum(same, dtype=np.int32) - 1
+    genuine, impostors = np.zeros(len(genuine_at), dtype=np.float32), ScoreCounts()
+    done = 0
+    for part, scores in score_template_pairs(units, left, right):
+        mates = same[part]
+        impostors.add(scores[~mates])
+        genuine[slot[part][mates]] = scores[mates]
+        done += len(scores)
+        if progress is not None:
+            progress(done, len(same))
+    held = SortedScores(genuine)
+    roc = roc_from(held, impostors)
+    owners = left[genuine_at]
+    return Part(
+        metrics=_tar_figures(roc, genuine, owners, rule, fars),
+        counts={
+            "pairs": len(pairs.same),
+            "pairs_left_out": len(pairs.same) - len(same),
+            "repeated_pairs": pairs.repeated,
+        },
+        curves={"1:1": roc},
+        histograms={"1:1": score_histogram(held, impostors, np.linspace(-1.0001, 1.0001, 101))},
+        items={"genuine_scores": genuine, "genuine_templates": ids[owners]},
+    )
+
+
+def _tar_figures(roc: Roc, genuine: Array, owners: Array, rule: str, fars: Sequence[float]) -> Metrics:
+    """The figures of the curve, TAR by the rule and with intervals that draw templates."""
+    metrics = curve_metrics(roc, fars)
+    for far in fars:
+        name, missed = rate_name("tar@far", far), rate_name("fnmr@fmr", far)
+        point = roc.operating_point(far)
+        if isinstance(point, NotMeasurable):
+            continue
+        if rule == "at_most":
+            tar = bootstrap_mean(genuine >= point.threshold, owners)
+        else:
+            value = tar_by_rule(roc, far, rule)
+            tar = Figure(value, *wilson_interval(value * len(genuine), len(genuine)), len(genuine), "wilson")
+        metrics[name] = tar
+        metrics[missed] = Figure(1 - tar.value, 1 - tar.high, 1 - tar.low, tar.n, tar.interval)
+    return metrics
+
+
+def _placed(pairs: TemplatePairs, ids: Ints) -> tuple[Array, Array, Bools]:
+    """Rows of the templates of the pairs whose templates both have images left."""
+    where = np.full(int(max(pairs.left.max(), pairs.right.max(), ids.max())) + 1, -1, dtype=np.int32)
+    where[ids] = np.arange(len(ids))
+    left, right = where[pairs.left], where[pairs.right]
+    here = (left >= 0) & (right >= 0)
+    if here.all():
+        return left, right, pairs.same
+    return left[here], right[here], pairs.same[here]

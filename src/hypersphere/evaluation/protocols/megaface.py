@@ -1,0 +1,312 @@
+"""MegaFace challenge 1: FaceScrub probes among up to a million distractors."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+import numpy as np
+
+from hypersphere.core import Reporter, check_choice, check_integer
+from hypersphere.data.files import is_image_name
+from hypersphere.evaluation.arrays import Array, Bools, Ints
+from hypersphere.evaluation.bootstrap import bootstrap_mean
+from hypersphere.evaluation.embeddings import Embeddings
+from hypersphere.evaluation.figures import check_measurable, rate_name
+from hypersphere.evaluation.identification import cmc, ranks_among
+from hypersphere.evaluation.protocols.files import (
+    common_options,
+    digest,
+    find_images,
+    numbered_lines,
+    read_json,
+    unit_rows,
+)
+from hypersphere.evaluation.protocols.registry import PROTOCOLS
+from hypersphere.evaluation.results import RULE_SENTENCES, Result, ScoredPair
+from hypersphere.evaluation.search import Matches, search_gallery
+from hypersphere.evaluation.tail import HighestScores, tail_roc
+from hypersphere.evaluation.verification import Metrics
+
+CLEANINGS = ("none", "remove", "centre")
+FARS = (1e-4, 1e-5, 1e-6)
+_BLOCK = 1 << 16
+_DEPTH = 100
+_MOST = 1 << 26
+_DRAWN = 1 << 16
+_SHOWN = 10
+
+RULES = (
+    "Every image of a person is a probe for every other one of the same person, which alone stands among the "
+    "distractors; further images of that person do not.",
+    "Rank: a distractor with the mate's score goes before it.",
+    "Verification: genuine pairs are those of one person, impostor pairs every probe with every distractor.",
+    "cleaning `remove` leaves out the images on the noise lists; `centre` (InsightFace's program, without its random "
+    "noise) puts the sum of the person's clean unit vectors in the place of a noisy probe, and a noisy distractor is "
+    "never accepted, but counted.",
+    "Intervals draw the people of the probes, the distractors and thresholds held.",
+)
+
+
+@PROTOCOLS.register("megaface")
+@dataclass(frozen=True)
+class Megaface:
+    """The lists of the challenge.
+
+    Args:
+        path: the list of the probes.
+        probes: images.
+        people: (probes,) who is on them.
+        distractors: images of others.
+        noisy_probes, noisy_distractors: which of them the noise lists name; None without a list.
+        unlisted_noise: how many entries of the noise lists are in neither list.
+    """
+
+    path: Path
+    probes: tuple[str, ...]
+    people: Ints
+    distractors: tuple[str, ...]
+    noisy_probes: Bools | None
+    noisy_distractors: Bools | None
+    unlisted_noise: int
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The images it needs."""
+        return self.probes + self.distractors
+
+    def evaluate(
+        self,
+        embeddings: Embeddings,
+        distractors: Embeddings | None = None,
+        *,
+        cleaning: str = "none",
+        limit: int | None = None,
+        ranks: Sequence[int] = (1, 5, 10),
+        fars: Sequence[float] = FARS,
+        allow_missing: bool = False,
+        progress: Reporter | None = None,
+    ) -> Result:
+        """Rank-k identification among the distractors, and TAR at low FARs.
+
+        Args:
+            embeddings: of the probes, and of the distractors if these are not given apart.
+            distractors: of the distractors; they may be mapped from a file, and are read in blocks.
+            cleaning: what becomes of the images on the noise lists: `none`, `remove` or `centre`.
+            limit: only the first so many distractors.
+            ranks: which, at most 100.
+            fars: where TAR is wanted.
+            allow_missing: leave out images that have no embedding, and people left with one image, and count them.
+            progress: called as `progress(done, total)` in distractors.
+        """
+        check_choice("cleaning", cleaning, CLEANINGS)
+        if cleaning != "none" and (self.noisy_probes is None or self.noisy_distractors is None):
+            raise ValueError(f"cleaning={cleaning!r} needs both noise lists")
+        if not all(1 <= rank <= _DEPTH for rank in ranks):
+            raise ValueError(f"ranks={list(ranks)} must lie between 1 and {_DEPTH}")
+        others = embeddings if distractors is None else distractors
+        rows = find_images(embeddings, self.probes, str(self.path), allow_missing)
+        far_rows = find_images(others, self._listed(limit), f"{self.path}, distractors", allow_missing)
+        if others.dim != embeddings.dim:
+            raise ValueError(f"distractors have dimension {others.dim}; the probes' is {embeddings.dim}")
+        units, people, names = self._prepared(embeddings, rows, cleaning, allow_missing)
+        left, right, genuine = _mates(units, people)
+        kept, total = self._clean_rows(far_rows, cleaning)
+        usable = [far for far in fars if check_measurable(far, len(units) * total) is None]
+        tail = HighestScores(_keep(max(usable, default=0), len(units) * total))
+        nearest = _search(units, others, kept, tail, progress)
+        tail.total = len(units) * total
+        places = ranks_among(genuine, Matches(nearest.indices[left], nearest.scores[left]))
+        roc = tail_roc(genuine, tail)
+        metrics: Metrics = {f"rank-{rank}": figure for rank, figure in cmc(places, ranks, people[left]).items()}
+        for far in fars:
+            missing = check_measurable(far, roc.impostors)
+            accepted = genuine >= roc.thresholds[roc.point_at(far)]
+            metrics[rate_name("tar@far", far)] = bootstrap_mean(accepted, people[left]) if missing is None else missing
+        depth = nearest.scores.shape[1]
+        return Result(
+            protocol="megaface",
+            metrics=metrics,
+            options={
+                "similarity": "cosine",
+                "cleaning": cleaning,
+                "limit": limit,
+                **common_options(embeddings, allow_missing),
+            },
+            rules=(*RULE_SENTENCES, *RULES),
+            counts={
+                "probes": len(self.probes),
+                "probes_left_out": len(self.probes) - len(units),
+                "people": len(np.unique(people)),
+                "distractors": total,
+                "distractors_left_out": len(far_rows) - len(kept),
+                "missing_images": int((rows < 0).sum() + (far_rows < 0).sum()),
+                "noise_entries_not_listed": self.unlisted_noise,
+            },
+            curves={"FaceScrub against distractors": roc},
+            cmc={"FaceScrub among distractors": np.array([(places <= rank).mean() for rank in range(1, depth + 1)])},
+            worst=_worst(names, left, right, genuine, nearest, others),
+            items={"right": places == 1, "left_subject": people[left], "right_subject": people[right]},
+            items_digest=digest(zip([names[k] for k in left], [names[k] for k in right], strict=True)),
+        )
+
+    def _listed(self, limit: int | None) -> tuple[str, ...]:
+        if limit is None:
+            return self.distractors
+        if check_integer("limit", limit, 1) > len(self.distractors):
+            raise ValueError(f"limit={limit} is above the number of distractors, {len(self.distractors)}")
+        return self.distractors[:limit]
+
+    def _prepared(
+        self, embeddings: Embeddings, rows: Ints, cleaning: str, allow_missing: bool
+    ) -> tuple[Array, Ints, list[str]]:
+        """Unit vectors of the probes that take part, their people and their names."""
+        noisy = np.zeros(len(rows), dtype=bool) if self.noisy_probes is None else self.noisy_probes
+        here = rows >= 0
+        units = np.zeros((len(rows), embeddings.dim), dtype=np.float32)
+        units[here] = unit_rows(embeddings.values[rows[here]], "probe")
+        if cleaning == "remove":
+            here &= ~noisy
+        elif cleaning == "centre":
+            for place in np.flatnonzero(noisy & here):
+                clean = (self.people == self.people[place]) & ~noisy & here
+                if clean.any():
+                    units[place] = unit_rows(units[clean].sum(axis=0, dtype=np.float64)[None], "centre")[0]
+        counts = np.bincount(self.people[here], minlength=int(self.people.max()) + 1)
+        alone = here & (counts[self.people] < 2)
+        if alone.any() and not allow_missing and cleaning == "none":
+            first = self.probes[int(np.argmax(alone))]
+            raise ValueError(f"{self.path}: {first!r} has no other image of its person left")
+        here &= ~alone
+        if not here.any():
+            raise ValueError(f"{self.path}: nobody has two images left")
+        return units[here], self.people[here], [self.probes[place] for place in np.flatnonzero(here)]
+
+    def _clean_rows(self, rows: Ints, cleaning: str) -> tuple[Ints, int]:
+        """Rows of the distractors to search, and how many count."""
+        clean = rows >= 0
+        total = int(clean.sum())
+        if cleaning != "none" and self.noisy_distractors is not None:
+            clean &= ~self.noisy_distractors[: len(rows)]
+        return rows[clean], int(clean.sum()) if cleaning == "remove" else total
+
+
+def read_megaface(
+    probes: str | Path,
+    distractors: str | Path,
+    *,
+    probe_noise: str | Path | None = None,
+    distractor_noise: str | Path | None = None,
+) -> Megaface:
+    """Read the devkit's lists, and InsightFace's noise lists if given.
+
+    Args:
+        probes: `facescrub_features_list.json`, with `id` and `path`.
+        distractors: `megaface_features_list.json_1000000_1`, with `path`.
+        probe_noise: `facescrub_noises.txt`, a file name on each line.
+        distractor_noise: `megaface_noises.txt`, a path on each line, or a number, a tab and a path.
+    """
+    probe_list, far_list = Path(probes), Path(distractors)
+    table = read_json(probe_list)
+    images = _paths(table, probe_list)
+    owners = table.get("id")
+    if not isinstance(owners, list) or len(owners) != len(images):
+        raise ValueError(f"{probe_list}: 'id' must be a list of {len(images)} people, one for each path")
+    _, people, times = np.unique([str(owner) for owner in owners], return_inverse=True, return_counts=True)
+    if (times[people] < 2).any():
+        place = int(np.argmax(times[people] < 2))
+        raise ValueError(f"{probe_list}: path[{place}], {images[place]!r}, has no other image of {owners[place]!r}")
+    others = _paths(read_json(far_list), far_list)
+    noise = [None if path is None else _read_noise(Path(path)) for path in (probe_noise, distractor_noise)]
+    near = None if noise[0] is None else np.array([_stem(PurePosixPath(name).name) in noise[0] for name in images])
+    far = None if noise[1] is None else np.array([_stem(_last(name)) in noise[1] for name in others])
+    listed = sum(len(names) for names in noise if names is not None)
+    hit = sum(int(marks.sum()) for marks in (near, far) if marks is not None)
+    return Megaface(probe_list, images, people.astype(np.int64), others, near, far, listed - hit)
+
+
+def _paths(table: dict[str, Any], path: Path) -> tuple[str, ...]:
+    names = table.get("path")
+    if not isinstance(names, list) or not names or not all(isinstance(name, str) for name in names):
+        raise ValueError(f"{path}: 'path' must be a list of image names")
+    if len(set(names)) != len(names):
+        first: dict[str, int] = {}
+        for place, name in enumerate(names):
+            if first.setdefault(name, place) != place:
+                raise ValueError(f"{path}: path[{place}], {name!r}, is path[{first[name]}] already")
+    return tuple(names)
+
+
+def _read_noise(path: Path) -> set[str]:
+    lines = (text for _, text in numbered_lines(path) if not text.startswith("#"))
+    return {_stem(_last(text.rpartition("\t")[2])) for text in lines}
+
+
+def _last(name: str) -> str:
+    """The last three parts of a path, which name a distractor."""
+    return "/".join(name.split("/")[-3:])
+
+
+def _stem(name: str) -> str:
+    return name.rpartition(".")[0] if is_image_name(name) else name
+
+
+def _mates(units: Array, people: Ints) -> tuple[Ints, Ints, Array]:
+    """Every ordered pair of two images of one person, and its score."""
+    left, right, scores = [], [], []
+    for person in np.unique(people):
+        own = np.flatnonzero(people == person)
+        matrix = units[own] @ units[own].T
+        i, j = np.nonzero(~np.eye(len(own), dtype=bool))
+        left.append(own[i])
+        right.append(own[j])
+        scores.append(np.maximum(matrix, matrix.T)[i, j])
+    return np.concatenate(left), np.concatenate(right), np.concatenate(scores)
+
+
+def _keep(far: float, total: int) -> int:
+    """How many impostor scores decide the curve up to a FAR, and at least enough for a picture."""
+    keep = max(int(far * total) + 2, _DRAWN)
+    if keep > _MOST:
+        raise ValueError(f"fars up to {far:g} of {total:,} impostor pairs need {keep:,} scores; {_MOST:,} are kept")
+    return keep
+
+
+def _search(units: Array, others: Embeddings, rows: Ints, tail: HighestScores, progress: Reporter | None) -> Matches:
+    """The best distractors of every probe, as rows of their embeddings; all scores pass through the tail."""
+    best: Matches | None = None
+    for start in range(0, len(rows), _BLOCK):
+        part = rows[start : start + _BLOCK]
+        block = unit_rows(others.values[part], "distractor")
+        found = search_gallery(units, block, min(_DEPTH, len(part)), each=tail.add)
+        here = Matches(part[found.indices], found.scores)
+        best = here if best is None else _better(best, here)
+        if progress is not None:
+            progress(start + len(part), len(rows))
+    if best is None:
+        raise ValueError("no distractor is left")
+    return best
+
+
+def _better(first: Matches, second: Matches) -> Matches:
+    scores = np.concatenate([first.scores, second.scores], axis=1)
+    order = np.argsort(-scores, axis=1, kind="stable")[:, :_DEPTH]
+    indices = np.concatenate([first.indices, second.indices], axis=1)
+    return Matches(np.take_along_axis(indices, order, axis=1), np.take_along_axis(scores, order, axis=1))
+
+
+def _worst(
+    names: list[str], left: Ints, right: Ints, genuine: Array, nearest: Matches, others: Embeddings
+) -> dict[str, list[ScoredPair]]:
+    """The distractors that are most like a probe, and the mates that are least like each other."""
+    top = np.argsort(-nearest.scores[:, 0], kind="stable")[:_SHOWN].tolist()
+    low = np.argsort(genuine, kind="stable")
+    low = low[left[low] < right[low]][:_SHOWN]
+    return {
+        "false matches": [
+            ScoredPair(names[p], others.names[int(nearest.indices[p, 0])], float(nearest.scores[p, 0])) for p in top
+        ],
+        "false non-matches": [ScoredPair(names[left[k]], names[right[k]], float(genuine[k])) for k in low.tolist()],
+    }

@@ -1,0 +1,190 @@
+"""Pair verification: LFW, CALFW, CPLFW, AgeDB-30, CFP, packs and any pair list; one set or several pooled."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from hypersphere.core import Reporter
+from hypersphere.core.config import as_table
+from hypersphere.evaluation.arrays import Array, Floats, Ints
+from hypersphere.evaluation.comparison import Comparison, own_scores
+from hypersphere.evaluation.embeddings import Embeddings
+from hypersphere.evaluation.figures import Figure, proportion
+from hypersphere.evaluation.histogram import score_histogram
+from hypersphere.evaluation.protocols.pair_list import PairList
+from hypersphere.evaluation.protocols.pair_rows import PairRows, pooled
+from hypersphere.evaluation.results import RULE_SENTENCES, Result, ScoredPair
+from hypersphere.evaluation.scores import SortedScores
+from hypersphere.evaluation.verification import FARS, Metrics, Verification, curve_metrics, pair_metrics, verify_pairs
+
+RULES = (
+    "Accuracy: the mean over folds, each decided at the threshold that is best on the other folds.",
+    "Best accuracy: all pairs at the one threshold that is best on these pairs themselves, which is optimistic.",
+    *RULE_SENTENCES,
+)
+POOLED_RULE = (
+    "Pooled: figures without the name of a set are of all pairs of all sets together, at common thresholds; fold k is "
+    "fold k of every set."
+)
+LEARNED_RULE = (
+    "Learned: mean and PCA of a fold come from the pairs of the other folds, each image counted as often as it occurs; "
+    "curves join the folds' scores."
+)
+WORST = 12
+BINS = 80
+
+
+def evaluate_pairs(
+    sets: Sequence[tuple[PairList, Sequence[Embeddings]]],
+    comparison: Comparison | None = None,
+    *,
+    allow_missing: bool = False,
+    fars: Sequence[float] = FARS,
+    replicates: int = 1000,
+    progress: Reporter | None = None,
+) -> Result:
+    """Verify the pairs of one set, or of several: then each by itself, and all pooled (SphereFace2 sec. 3.1).
+
+    Args:
+        sets: each set of pairs with its embeddings; of several (late snapshots) the scores are averaged, and
+            `mean_snapshot_accuracy` is the mean of their accuracies (NormFace sec. 5.1).
+        comparison: how embeddings are compared; cosines by default.
+        allow_missing: leave out pairs whose images have no embedding, and count them.
+        fars: where TAR and FNMR are wanted.
+        replicates: draws of subjects, for intervals of sets whose people are known.
+        progress: called as `progress(done, total)`, by set.
+    """
+    how = comparison or Comparison()
+    if len({pairs.title for pairs, _ in sets}) < len(sets) or not sets:
+        raise ValueError(
+            f"sets must have different titles: {', '.join(pairs.title for pairs, _ in sets) or 'none given'}"
+        )
+    gathered = [PairRows.of(pairs, embeddings, allow_missing) for pairs, embeddings in sets]
+    whole = gathered[0] if len(sets) == 1 else pooled(gathered)
+    parts = [("", whole), *((one.pairs.title, one) for one in gathered if len(sets) > 1)]
+    measured = {}
+    for done, (title, part) in enumerate(parts, start=1):
+        measured[title] = _measure(part, how, fars, replicates)
+        if progress is not None:
+            progress(done, len(parts))
+    metrics: Metrics = {}
+    details: dict[str, Any] = {}
+    for title, one in measured.items():
+        prefix = f"{title}/" if title else ""
+        metrics |= {f"{prefix}{name}": figure for name, figure in one.metrics.items()}
+        details[title or "all"] = one.details
+    main = measured[""]
+    pairs = whole.pairs
+    decided = main.verification
+    people = pairs.subjects
+    items: dict[str, Array] = {"right": decided.right, "scores": main.scores, "same": pairs.same, "fold": pairs.folds}
+    if people is not None:
+        items |= dict(zip(("left_subject", "right_subject"), _numbered(people), strict=True))
+    span = float(main.scores.min()), float(main.scores.max())
+    edges = np.linspace(-1, 1, BINS + 1) if how.similarity == "cosine" else np.linspace(*span, BINS + 1)
+    genuine, impostors = (SortedScores(main.scores[kind]) for kind in (pairs.same, ~pairs.same))
+    options = {
+        "center": how.center,
+        "pca": how.pca,
+        "normalize": how.normalize,
+        "similarity": how.similarity,
+        "folds": len(decided.fold_accuracies),
+        "allow_missing": allow_missing,
+        "sets": [one.pairs.title for one in gathered],
+        "embeddings": [as_table(dict(made.options)) for _, embeddings in sets for made in embeddings],
+        "merge": "mean of scores" if whole.several else "none",
+        "intervals": f"{replicates} draws of subjects" if people is not None else "pairs taken as independent",
+    }
+    rules = RULES + (POOLED_RULE,) * (len(sets) > 1) + (LEARNED_RULE,) * how.learns
+    return Result(
+        protocol="pairs",
+        metrics=metrics,
+        options=options,
+        rules=rules,
+        counts={
+            "pairs": len(pairs),
+            "genuine": int(pairs.same.sum()),
+            "impostors": int((~pairs.same).sum()),
+            "repeated_pairs": len(pairs) - len({frozenset(both) for both in zip(pairs.left, pairs.right, strict=True)}),
+            "images": len(whole.names),
+            "missing_images": sum(one.missing_images for one in gathered),
+            "pairs_left_out": sum(one.missing_pairs for one in gathered),
+        },
+        details=details,
+        curves={title or "all": one.verification.roc for title, one in measured.items()},
+        histograms={"all": score_histogram(genuine, impostors, edges)},
+        thresholds={"all": float(decided.fold_thresholds.mean())},
+        worst=_worst(pairs, main),
+        items=items,
+        items_digest=_digest(pairs),
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class _Measured:
+    metrics: Metrics
+    details: Mapping[str, Any]
+    scores: Floats
+    verification: Verification
+
+
+def _measure(data: PairRows, how: Comparison, fars: Sequence[float], replicates: int) -> _Measured:
+    pairs = data.pairs
+    parts = [how.fold_scores(values, data.left, data.right, pairs.folds, data.names) for values in data.values]
+    table: Floats = np.mean(parts, axis=0)
+    people = None if pairs.subjects is None else _numbered(pairs.subjects)
+    decided = verify_pairs(table, pairs.same, pairs.folds, people)
+    scores = own_scores(table, pairs.folds)
+    metrics: Metrics = {"accuracy": decided.accuracy}
+    details: dict[str, Any] = {
+        "pairs": len(pairs),
+        "deviation": decided.deviation,
+        "standard_error": decided.deviation / np.sqrt(len(decided.fold_accuracies)),
+        "fold_accuracies": decided.fold_accuracies.tolist(),
+        "fold_thresholds": decided.fold_thresholds.tolist(),
+    }
+    if data.several:
+        own = [verify_pairs(part, pairs.same, pairs.folds).accuracy.value for part in parts]
+        mean = float(np.mean(own))
+        metrics["mean_snapshot_accuracy"] = Figure(mean, min(own), max(own), len(pairs), "range over snapshots")
+        details["snapshot_accuracies"] = own
+    roc = decided.roc
+    best = int((roc.true_accepts - roc.false_accepts).max()) + roc.impostors
+    metrics["best_accuracy"] = proportion(best, len(pairs))
+    details["best_threshold"] = roc.best_threshold()
+    if people is None:
+        metrics |= curve_metrics(roc, fars)
+    else:
+        metrics |= pair_metrics(scores, pairs.same, people, fars, replicates=replicates)
+    return _Measured(metrics, details, scores, decided)
+
+
+def _numbered(subjects: tuple[Sequence[str], Sequence[str]]) -> tuple[Ints, Ints]:
+    count = len(subjects[0])
+    numbers = np.unique([*subjects[0], *subjects[1]], return_inverse=True)[1].astype(np.int64)
+    return numbers[:count], numbers[count:]
+
+
+def _worst(pairs: PairList, measured: _Measured) -> dict[str, list[ScoredPair]]:
+    decided = measured.verification
+    thresholds = decided.fold_thresholds[np.unique(pairs.folds, return_inverse=True)[1]]
+    over = measured.scores - thresholds
+    found = {}
+    for name, kind, order in (("false matches", ~pairs.same, -over), ("false non-matches", pairs.same, over)):
+        wrong = np.flatnonzero(kind & ~decided.right)
+        chosen = wrong[np.argsort(order[wrong], kind="stable")][:WORST].tolist()
+        found[name] = [
+            ScoredPair(pairs.left[k], pairs.right[k], float(measured.scores[k]), float(thresholds[k])) for k in chosen
+        ]
+    return found
+
+
+def _digest(pairs: PairList) -> str:
+    rows = zip(pairs.left, pairs.right, pairs.same.tolist(), pairs.folds.tolist(), strict=True)
+    text = "\n".join(f"{left}\t{right}\t{same}\t{fold}" for left, right, same, fold in rows)
+    return hashlib.sha256(text.encode()).hexdigest()[:16]

@@ -1,0 +1,182 @@
+"""The result of a protocol: figures, the choices they depend on, and what a report draws; written as `result.json`."""
+
+from __future__ import annotations
+
+import dataclasses
+import io
+import json
+import math
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from hypersphere.data.files import Staged
+from hypersphere.evaluation.arrays import Array, Floats
+from hypersphere.evaluation.figures import Figure, NotMeasurable
+from hypersphere.evaluation.histogram import ScoreHistogram
+from hypersphere.evaluation.roc import RULES, Roc
+from hypersphere.evaluation.verification import Metrics
+from hypersphere.version import __version__
+
+SCHEMA = 1
+"""The version of result.json; a field that goes or changes its meaning raises it."""
+
+RULE_SENTENCES = tuple(rule.replace("\n", " ") for rule in re.split(r"\n(?=[A-Z])", RULES))
+"""`RULES`, one sentence or two about each figure."""
+
+DRAWN_POINTS = 1000
+
+
+@dataclass(frozen=True)
+class ScoredPair:
+    """A pair of images, for showing: their names, the score, and the threshold it was decided at."""
+
+    left: str
+    right: str
+    score: float
+    threshold: float | None = None
+
+
+@dataclass(frozen=True)
+class Result:
+    """What a protocol found.
+
+    Args:
+        protocol: its name.
+        metrics: figures by name, such as `accuracy`, `eer`, `tar@far=1e-3`; shares are fractions.
+        options: every declared choice that the figures depend on, as plain values.
+        rules: in sentences, how the figures are computed.
+        counts: images, pairs, and what is missing.
+        details: further plain values, such as the accuracy of every fold.
+        curves: by name, for ROC and DET.
+        cmc: by name, the identification rate at rank 1, 2, ...
+        histograms: by name, of genuine and impostor scores.
+        thresholds: by the name of a histogram, where to draw a line.
+        worst: by what they are (`false matches`, `false non-matches`), the worst pairs first.
+        items: for paired comparisons, (n,) each: `right` decisions, `scores`, `same`, `left_subject`, `right_subject`.
+        items_digest: of the items' names: two results can be compared if it is equal.
+    """
+
+    protocol: str
+    metrics: Metrics
+    options: Mapping[str, Any]
+    rules: Sequence[str] = RULE_SENTENCES
+    counts: Mapping[str, int] = field(default_factory=dict)
+    details: Mapping[str, Any] = field(default_factory=dict)
+    curves: Mapping[str, Roc] = field(default_factory=dict)
+    cmc: Mapping[str, Floats] = field(default_factory=dict)
+    histograms: Mapping[str, ScoreHistogram] = field(default_factory=dict)
+    thresholds: Mapping[str, float] = field(default_factory=dict)
+    worst: Mapping[str, Sequence[ScoredPair]] = field(default_factory=dict)
+    items: Mapping[str, Array] = field(default_factory=dict)
+    items_digest: str = ""
+
+
+def figure_table(figure: Figure | NotMeasurable) -> dict[str, Any]:
+    """A figure as result.json has it."""
+    if isinstance(figure, NotMeasurable):
+        return {"not_measurable": True, "n": figure.n, "needed": figure.needed}
+    return {
+        "value": figure.value,
+        "low": figure.low,
+        "high": figure.high,
+        "n": figure.n,
+        "interval": figure.interval,
+    }
+
+
+def result_table(result: Result) -> dict[str, Any]:
+    """A result as result.json has it, without the items; docs/evaluation.md describes every field."""
+    return {
+        "schema": SCHEMA,
+        "hypersphere": __version__,
+        "protocol": result.protocol,
+        "metrics": {name: figure_table(figure) for name, figure in result.metrics.items()},
+        "options": _plain(result.options),
+        "rules": list(result.rules),
+        "counts": _plain(result.counts),
+        "details": _plain(result.details),
+        "curves": {name: _curve(roc) for name, roc in result.curves.items()},
+        "cmc": {name: [float(rate) for rate in rates] for name, rates in result.cmc.items()},
+        "histograms": {
+            name: {
+                "edges": histogram.edges.tolist(),
+                "genuine": histogram.genuine.tolist(),
+                "impostors": histogram.impostors.tolist(),
+                "outside": histogram.outside,
+                "threshold": _plain(result.thresholds.get(name)),
+            }
+            for name, histogram in result.histograms.items()
+        },
+        "worst": {kind: [_plain(dataclasses.asdict(pair)) for pair in pairs] for kind, pairs in result.worst.items()},
+        "items_digest": result.items_digest,
+    }
+
+
+def write_result(result: Result, folder: str | Path) -> Path:
+    """Write `result.json`, and `items.npz` with the outcome of every item where there are any; all or nothing.
+
+    Args:
+        result: what was found.
+        folder: made if need be; files of an earlier result are replaced.
+
+    Returns:
+        the path of result.json.
+    """
+    target = Path(folder)
+    text = json.dumps(result_table(result), indent=1, allow_nan=False)
+    with Staged() as stage:
+        if result.items:
+            arrays = {name: np.asarray(values) for name, values in result.items.items()}
+            objects = [name for name, values in arrays.items() if values.dtype.hasobject]
+            if objects:
+                raise ValueError(f"items {objects[0]!r} hold objects; only numbers and text are saved")
+            buffer = io.BytesIO()
+            np.savez_compressed(buffer, **arrays)  # type: ignore[arg-type]
+            stage.open(target / "items.npz", replace=True).write(buffer.getvalue())
+        stage.open(target / "result.json", replace=True).write(text.encode() + b"\n")
+    if not result.items:
+        (target / "items.npz").unlink(missing_ok=True)
+    return target / "result.json"
+
+
+def thinned(roc: Roc, points: int = DRAWN_POINTS) -> Roc:
+    """A curve with at most about `points` of its points, for drawing: spread over the logarithm of FAR and over TAR."""
+    count = len(roc.thresholds)
+    if count <= points:
+        return roc
+    marks = np.geomspace(1, roc.impostors, points // 2), np.linspace(0, roc.genuine, points // 2)
+    by_far = np.searchsorted(roc.false_accepts, marks[0], side="right") - 1
+    by_tar = np.searchsorted(roc.true_accepts, marks[1], side="left")
+    kept = np.unique(np.concatenate([[0, count - 1], by_far, by_tar]).clip(0, count - 1))
+    return Roc(roc.thresholds[kept], roc.false_accepts[kept], roc.true_accepts[kept], roc.impostors, roc.genuine)
+
+
+def _curve(roc: Roc) -> dict[str, Any]:
+    few = thinned(roc)
+    return {
+        "thresholds": [_plain(value) for value in few.thresholds.tolist()],
+        "false_accepts": few.false_accepts.tolist(),
+        "true_accepts": few.true_accepts.tolist(),
+        "impostors": few.impostors,
+        "genuine": few.genuine,
+    }
+
+
+def _plain(value: Any) -> Any:
+    """A value that JSON can hold; what is not finite becomes text."""
+    if isinstance(value, Mapping):
+        return {str(key): _plain(entry) for key, entry in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(entry) for entry in value]
+    if isinstance(value, np.ndarray):
+        return _plain(value.tolist())
+    if isinstance(value, np.generic):
+        value = value.item()
+    if isinstance(value, float) and not math.isfinite(value):
+        return str(value)
+    return value if value is None or isinstance(value, bool | int | float | str) else str(value)

@@ -1,0 +1,150 @@
+"""The embedding contract: what a model must be given, and what it gives."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from hypersphere.core import check_choice, check_finite_number, check_integer, check_positive, nearest
+from hypersphere.core.config import as_table, build, load_toml
+
+COLOURS = ("rgb", "bgr", "grey")
+FLIPS = ("none", "concat", "sum", "mean")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Contract:
+    """How a model's embeddings are made. Embeddings of two different contracts cannot be compared.
+
+    Args:
+        input_size: height and width of the images.
+        colour: `rgb`, `bgr` or `grey`, the order of the channels that the network reads.
+        mean, std: the network reads (x - mean) / std, x from 0 to 255; one number, or one for each of its channels.
+        flip: how the embeddings of an image and its mirror image become one: `none` (no mirror image), `concat`, `sum`
+            or `mean`. What is merged is what the network returns, before any normalisation.
+        dim: width of the network's output; 0 where it is not stated.
+        backbone: the network's name, where it is known.
+        alignment: the alignment target that faces are warped to, in a word, where it is known.
+        digest: of the weights, filled in when a model is saved or loaded.
+
+    Example:
+        >>> Contract(input_size=(112, 112), mean=(127.5,), std=(127.5,), dim=512)
+    """
+
+    input_size: tuple[int, int]
+    colour: str = "rgb"
+    mean: tuple[float, ...] = (127.5,)
+    std: tuple[float, ...] = (127.5,)
+    flip: str = "none"
+    dim: int = 0
+    backbone: str = ""
+    alignment: str = ""
+    digest: str = ""
+
+    def __post_init__(self) -> None:
+        for side in self.input_size:
+            check_integer("input_size", side, 1)
+        check_choice("colour", self.colour, COLOURS)
+        check_choice("flip", self.flip, FLIPS)
+        check_integer("dim", self.dim, 0)
+        for name, values in (("mean", self.mean), ("std", self.std)):
+            if len(values) not in (1, self.channels):
+                raise ValueError(f"{name} has {len(values)} numbers; {self.colour} images need 1 or {self.channels}")
+        for value in self.mean:
+            check_finite_number("mean", value)
+        for value in self.std:
+            check_positive("std", value)
+
+    @property
+    def channels(self) -> int:
+        """Of the images: 1 if grey, otherwise 3."""
+        return 1 if self.colour == "grey" else 3
+
+    @property
+    def width(self) -> int:
+        """Of the embeddings: twice `dim` where an image's and its mirror image's are put side by side."""
+        return 2 * self.dim if self.flip == "concat" else self.dim
+
+    def table(self) -> dict[str, Any]:
+        """As plain values, for files and results."""
+        table: dict[str, Any] = as_table(self)
+        return table
+
+
+PRESETS = {
+    "insightface": Contract(input_size=(112, 112), alignment="insightface-112"),
+    "opencv-sface": Contract(
+        input_size=(112, 112), mean=(0.0,), std=(1.0,), alignment="insightface-112", backbone="sface"
+    ),
+}
+"""Contracts of models that others distribute as ONNX files.
+
+SFace reads RGB: OpenCV is handed BGR images, and swaps the channels before it runs the network (`swapRB=true` in
+FaceRecognizerSF::feature). Scaling is inside the network.
+"""
+
+
+def read_contract(source: str | Path) -> Contract:
+    """A preset by its name, or the contract in a `.json` or `.toml` file.
+
+    Example:
+        >>> read_contract("opencv-sface").mean
+        (0.0,)
+    """
+    path = Path(source)
+    if path.suffix not in (".json", ".toml"):
+        if str(source) not in PRESETS:
+            hint = nearest(str(source), PRESETS)
+            raise ValueError(f"contract {str(source)!r} is neither a preset nor a .json or .toml file; {hint}")
+        return PRESETS[str(source)]
+    if path.suffix == ".json":
+        return parse_contract(_read_text(path), str(path))
+    return _built(load_toml(path), str(path))
+
+
+def contract_beside(model: Path) -> Contract | None:
+    """The contract in `X.contract.json` or `X.contract.toml` beside a model file `X.onnx`; None if there is none."""
+    for suffix in (".contract.json", ".contract.toml"):
+        path = model.with_suffix(suffix)
+        if path.is_file():
+            return read_contract(path)
+    return None
+
+
+def parse_contract(text: str, where: str) -> Contract:
+    """A contract from JSON."""
+    try:
+        table = json.loads(text)
+    except json.JSONDecodeError as error:
+        raise ValueError(f"{where}: line {error.lineno} of the contract is no JSON ({error.msg})") from None
+    if not isinstance(table, dict):
+        raise ValueError(f"{where}: the contract must be a table")
+    return _built(table, where)
+
+
+def _built(table: dict[str, Any], where: str) -> Contract:
+    try:
+        return build(Contract, table)
+    except ValueError as error:
+        raise ValueError(f"{where}: {error}") from None
+
+
+def matched(contract: Contract, *, dim: int, digest: str, where: str) -> Contract:
+    """The contract with the model's own width and digest, which it must not contradict."""
+    if contract.dim not in (0, dim):
+        raise ValueError(f"{where}: the network returns {dim} numbers, but the contract says dim={contract.dim}")
+    if contract.digest not in ("", digest):
+        raise ValueError(f"{where}: the weights have digest {digest}, but the contract says {contract.digest}")
+    return dataclasses.replace(contract, dim=dim, digest=digest)
+
+
+def _read_text(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8")
+    except FileNotFoundError:
+        raise ValueError(f"{path}: there is no such file") from None
+    except UnicodeDecodeError as error:
+        raise ValueError(f"{path}: byte {error.start} is not UTF-8 text") from None

@@ -1,0 +1,127 @@
+"""Model files: `.safetensors` with the contract in its metadata, and any `.onnx` with a stated one."""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from hypersphere.backbones import create_backbone
+from hypersphere.data.files import Staged
+from hypersphere.models.contract import Contract, contract_beside, matched, parse_contract, read_contract
+from hypersphere.models.embedder import Embedder
+from hypersphere.models.onnx import load_onnx
+
+FORMAT = "hypersphere model 1"
+
+
+def load_model(path: str | Path, contract: Contract | str | Path | None = None, *, device: str = "cpu") -> Embedder:
+    """A model from its file.
+
+    Args:
+        path: `.safetensors` of `save_model`, which carries its contract; or `.onnx`.
+        contract: of an ONNX file: a preset's name, a file, or the contract itself. By default that in
+            `X.contract.json` or `X.contract.toml` beside `X.onnx`.
+        device: to compute on.
+    """
+    path = Path(path)
+    if not path.is_file():
+        raise ValueError(f"{path} is missing, or not a file; a model is a .safetensors or an .onnx file")
+    if path.suffix == ".safetensors":
+        if contract is not None:
+            raise ValueError(f"{path} carries its own contract; leave the other one out")
+        return _load_safetensors(path, device)
+    if path.suffix != ".onnx":
+        raise ValueError(f"{path}: a model is a .safetensors or an .onnx file")
+    stated = read_contract(contract) if isinstance(contract, str | Path) else contract or contract_beside(path)
+    if stated is None:
+        raise ValueError(
+            f"{path}: an ONNX file does not say how images must be prepared; state its contract: a preset such as "
+            f"'insightface', or a file {path.with_suffix('.contract.toml').name} beside it"
+        )
+    return load_onnx(path, stated, device=device)
+
+
+def save_model(
+    path: str | Path, network: nn.Module, contract: Contract, backbone: Mapping[str, Any], *, replace: bool = False
+) -> Contract:
+    """Write the weights of a network with its contract; whole or not at all.
+
+    Args:
+        path: the new `.safetensors`.
+        network: made by `create_backbone(**backbone)`.
+        contract: what it must be given; width, name and digest are filled in.
+        backbone: the arguments of `create_backbone`: `name`, `dim`, ...
+        replace: overwrite a file that is there.
+
+    Returns:
+        the contract as written.
+    """
+    safetensors = _safetensors()
+    if Path(path).suffix != ".safetensors":
+        raise ValueError(f"{path}: a model file ends in .safetensors")
+    options = {**backbone, "input_size": list(contract.input_size), "channels": contract.channels}
+    state = {name: value.detach().cpu().contiguous() for name, value in network.state_dict().items()}
+    _fill(create_backbone(**options), state, str(path))
+    complete = matched(contract, dim=int(options.get("dim", 512)), digest=digest_of(state), where=str(path))
+    complete = dataclasses.replace(complete, backbone=str(backbone["name"]))
+    metadata = {
+        "format": FORMAT,
+        "contract": json.dumps(complete.table(), sort_keys=True),
+        "backbone": json.dumps(options, sort_keys=True),
+    }
+    with Staged() as stage:
+        stage.open(Path(path), replace=replace).write(safetensors.torch.save(state, metadata))
+    return complete
+
+
+def digest_of(state: Mapping[str, Tensor]) -> str:
+    """SHA-256 over names, types, shapes and bytes of all weights, shortened."""
+    found = hashlib.sha256()
+    for name in sorted(state):
+        value = state[name].detach().cpu().contiguous()
+        found.update(f"{name} {value.dtype} {tuple(value.shape)}\n".encode())
+        found.update(value.reshape(-1).view(torch.uint8).numpy().tobytes())
+    return found.hexdigest()[:16]
+
+
+def _load_safetensors(path: Path, device: str) -> Embedder:
+    safetensors = _safetensors()
+    try:
+        with safetensors.safe_open(path, framework="pt") as file:
+            metadata = file.metadata() or {}
+            state = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+    except safetensors.SafetensorError as error:
+        raise ValueError(f"{path}: not a readable .safetensors file ({error})") from None
+    if metadata.get("format") != FORMAT or not {"contract", "backbone"} <= set(metadata):
+        raise ValueError(f"{path}: has no embedding contract in its metadata; hypersphere's own model files do")
+    contract = parse_contract(metadata["contract"], str(path))
+    try:
+        network = create_backbone(**json.loads(metadata["backbone"]))
+    except (ValueError, TypeError) as error:
+        raise ValueError(f"{path}: its metadata name no backbone of this version ({error})") from None
+    _fill(network, state, str(path))
+    contract = matched(contract, dim=network.dim, digest=digest_of(state), where=str(path))
+    return Embedder(contract, network.eval().to(device), device, path.name)
+
+
+def _fill(network: nn.Module, state: Mapping[str, Tensor], where: str) -> None:
+    try:
+        network.load_state_dict(dict(state))
+    except RuntimeError as error:
+        raise ValueError(f"{where}: the weights do not fit the backbone ({error})") from None
+
+
+def _safetensors() -> Any:
+    try:
+        import safetensors
+        import safetensors.torch
+    except ModuleNotFoundError as error:
+        raise ModuleNotFoundError("model files need safetensors: pip install 'hypersphere[models]'") from error
+    return safetensors

@@ -1,0 +1,88 @@
+"""ONNX files as embedders, through onnxruntime."""
+
+from __future__ import annotations
+
+import hashlib
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from hypersphere.models.contract import Contract, matched
+from hypersphere.models.embedder import Embedder
+
+_ERRORS_ONLY = 3
+
+
+def load_onnx(path: Path, contract: Contract, *, device: str = "cpu") -> Embedder:
+    """An ONNX network with one image input and one output.
+
+    A file whose batch is fixed is run that many images at a time.
+
+    Args:
+        path: the file.
+        contract: how images are prepared; its input size must be the file's.
+        device: `cpu`, or `cuda` where onnxruntime has it.
+    """
+    network = _Network(path, contract, device)
+    digest = hashlib.sha256(path.read_bytes()).hexdigest()[:16]
+    return Embedder(matched(contract, dim=network.dim, digest=digest, where=str(path)), network, "cpu", path.name)
+
+
+class _Network:
+    """Float32 images to embeddings by an onnxruntime session."""
+
+    def __init__(self, path: Path, contract: Contract, device: str) -> None:
+        runtime = _onnxruntime()
+        options = runtime.SessionOptions()
+        options.log_severity_level = _ERRORS_ONLY
+        options.intra_op_num_threads = torch.get_num_threads()
+        providers = ["CUDAExecutionProvider"] if device.startswith("cuda") else ["CPUExecutionProvider"]
+        if providers[0] not in runtime.get_available_providers():
+            raise ValueError(
+                f"device={device!r}: this onnxruntime knows {', '.join(runtime.get_available_providers())}"
+            )
+        try:
+            self.session = runtime.InferenceSession(str(path), options, providers=providers)
+        except Exception as error:  # onnxruntime raises classes of its own for damaged files
+            raise ValueError(f"{path}: not an ONNX network that onnxruntime can run ({error})") from None
+        inputs, outputs = self.session.get_inputs(), self.session.get_outputs()
+        if len(inputs) != 1 or len(outputs) != 1:
+            raise ValueError(f"{path}: {len(inputs)} inputs and {len(outputs)} outputs; expected one of each")
+        self.input, self.path = inputs[0].name, path
+        wanted = (contract.channels, *contract.input_size)
+        batch, *stated = inputs[0].shape or [None]
+        self.batch = batch if isinstance(batch, int) else 0
+        if len(stated) != 3 or any(isinstance(n, int) and n != m for n, m in zip(stated, wanted, strict=True)):
+            raise ValueError(
+                f"{path}: its images are {tuple(stated)} (channels, height, width); the contract says {wanted}"
+            )
+        probe = self(torch.zeros(1, *wanted))
+        if probe.ndim != 2:
+            raise ValueError(f"{path}: returns {tuple(probe.shape)} for one image; expected (1, dim)")
+        self.dim = int(probe.shape[1])
+
+    def __call__(self, images: Tensor) -> Tensor:
+        x = np.ascontiguousarray(images.cpu().numpy())
+        step = self.batch or len(x)
+        parts = [self._run(x[start : start + step]) for start in range(0, len(x), step)]
+        return torch.from_numpy(np.concatenate(parts)[: len(x)])
+
+    def _run(self, x: Any) -> Any:
+        missing = self.batch - len(x) if self.batch else 0
+        if missing > 0:
+            x = np.concatenate([x, np.zeros((missing, *x.shape[1:]), x.dtype)])
+        try:
+            return self.session.run(None, {self.input: x})[0]
+        except Exception as error:
+            raise ValueError(f"{self.path}: onnxruntime could not run it on {x.shape} ({error})") from None
+
+
+def _onnxruntime() -> Any:
+    try:
+        import onnxruntime
+    except ModuleNotFoundError as error:
+        raise ModuleNotFoundError("ONNX files need onnxruntime: pip install 'hypersphere[models]'") from error
+    return onnxruntime

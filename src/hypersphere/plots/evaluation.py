@@ -1,0 +1,75 @@
+"""Figures of results: the DET, histograms of scores, the CMC."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from hypersphere.plots.style import new_figure
+from hypersphere.plots.verification import GENUINE, IMPOSTOR
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+Numbers = npt.NDArray[Any]
+
+
+def draw_det(curves: Mapping[str, tuple[Numbers, Numbers]], *, genuine: int, impostor: int) -> Figure:
+    """Detection error trade-off: missed pairs of one person over accepted pairs of two, both axes logarithmic.
+
+    Args:
+        curves: by name, FMR and FNMR at every threshold; points at 0 lie on the border.
+        genuine, impostor: how many pairs of one person and of two there are.
+    """
+    figure = new_figure(5.4, 3.8)
+    axes = figure.add_subplot()
+    least = 0.5 / impostor, 0.5 / genuine
+    for name, (fmr, fnmr) in curves.items():
+        axes.plot(np.maximum(fmr, least[0]), np.maximum(fnmr, least[1]), label=name, drawstyle="steps-post")
+    ends = [max(least), 1.0]
+    axes.plot(ends, ends, color="#7F7F7F", linewidth=0.8, linestyle=":", label="equal error")
+    axes.set(xscale="log", yscale="log", xlim=(least[0], 1), ylim=(least[1], 1.05))
+    axes.set(xlabel="false match rate", ylabel="false non-match rate")
+    axes.legend(loc="lower left", fontsize=8)
+    return figure
+
+
+def draw_score_histogram(
+    edges: Numbers, genuine: Numbers, impostors: Numbers, threshold: float | None = None, label: str = "similarity"
+) -> Figure:
+    """Counts of scores of pairs of one person and of two, with the threshold between them.
+
+    Args:
+        edges: (bins + 1,) of the bins.
+        genuine, impostors: (bins,) counts.
+        threshold: accepted from here on.
+        label: of the axis.
+    """
+    figure = new_figure(5.4, 3.2)
+    axes = figure.add_subplot()
+    for name, counts, color in (("one person", genuine, GENUINE), ("two people", impostors, IMPOSTOR)):
+        axes.stairs(counts, edges, fill=True, color=color, alpha=0.6, label=f"{name} ({int(np.sum(counts)):,})")
+    if threshold is not None and np.isfinite(threshold):
+        axes.axvline(threshold, color="black", linestyle="--", linewidth=1, label=f"threshold {threshold:.3f}")
+    axes.set(xlabel=label, ylabel="pairs", xlim=(float(edges[0]), float(edges[-1])))
+    axes.legend(loc="upper left", fontsize=8)
+    return figure
+
+
+def draw_cmc(curves: Mapping[str, Numbers]) -> Figure:
+    """Identification rate over rank, which is logarithmic.
+
+    Args:
+        curves: by name, the rate at rank 1, 2, ...
+    """
+    figure = new_figure(5.4, 3.4)
+    axes = figure.add_subplot()
+    for name, rates in curves.items():
+        axes.plot(np.arange(1, len(rates) + 1), rates, label=name, marker="." if len(rates) <= 20 else None)
+    axes.set(xscale="log", xlabel="rank", ylabel="share of probes identified")
+    axes.set_ylim(top=1.005)
+    axes.legend(loc="lower right", fontsize=8)
+    return figure

@@ -1,0 +1,330 @@
+import dataclasses
+import math
+from pathlib import Path
+
+import numpy as np
+import pytest
+from scipy.interpolate import interp1d
+from sklearn.metrics import roc_curve as sklearn_roc
+
+from hypersphere.evaluation import Embeddings, NotMeasurable, roc_curve
+from hypersphere.evaluation.protocols.ijb import PRESETS, IjbOptions, read_ijb
+from hypersphere.evaluation.protocols.ijb_pairs import score_template_pairs
+from hypersphere.evaluation.protocols.legacy import tar_by_rule
+from hypersphere.evaluation.protocols.templates import Pooling
+from tests.evaluation.protocols.loops import accepted_at, open_set, unit
+from tests.evaluation.protocols.official import write_ijb
+
+Standin = tuple[Path, Embeddings]
+FARS, FPIRS = [1e-1, 1e-2], [1e-1, 2e-1]
+
+
+@pytest.fixture(scope="module")
+def standin(tmp_path_factory: pytest.TempPathFactory) -> Standin:
+    folder = tmp_path_factory.mktemp("ijb") / "meta"
+    return folder, write_ijb(folder)
+
+
+def words(path: Path, separator: str | None = None) -> list[list[str]]:
+    return [line.split(separator) for line in path.read_text().splitlines()]
+
+
+def pooled(folder: Path, embeddings: Embeddings, pooling: Pooling) -> dict[int, np.ndarray]:
+    """Template by template, medium by medium, image by image."""
+    detector = {row[0]: float(row[-1]) for row in words(folder / "ijbc_name_5pts_score.txt")}
+    found: dict[int, dict[int, list[np.ndarray]]] = {}
+    for name, template, medium in words(folder / "ijbc_face_tid_mid.txt"):
+        row = embeddings.of([name])[0].astype(np.float64)
+        half = len(row) // 2
+        merged = {
+            "given": row,
+            "first": row[:half],
+            "sum": row[:half] + row[half:],
+            "mean": (row[:half] + row[half:]) / 2,
+        }
+        vector = merged[pooling.flip]
+        if not pooling.keep_norm:
+            vector = unit(vector)
+        if pooling.detector_score:
+            vector = vector * detector[name]
+        place = 0 if pooling.media == "none" else int(medium)
+        found.setdefault(int(template), {}).setdefault(place, []).append(vector)
+    templates = {}
+    for template, media in found.items():
+        means = [sum(images) / len(images) for images in media.values()]
+        if pooling.media == "unit":
+            means = [unit(mean) for mean in means]
+        templates[template] = unit(sum(means))
+    return templates
+
+
+def scored(folder: Path, templates: dict[int, np.ndarray]) -> tuple[list[float], list[float]]:
+    genuine: list[float] = []
+    impostors: list[float] = []
+    for left, right, label in words(folder / "ijbc_template_pair_label.txt"):
+        score = float(templates[int(left)] @ templates[int(right)])
+        (genuine if label == "1" else impostors).append(score)
+    return genuine, impostors
+
+
+def listed(path: Path) -> list[tuple[int, int]]:
+    return list(dict.fromkeys((int(row[0]), int(row[1])) for row in words(path, ",")[1:]))
+
+
+POOLINGS = [
+    Pooling(),
+    Pooling(flip="sum"),
+    Pooling(flip="first", keep_norm=False),
+    Pooling(flip="mean", detector_score=False, media="unit"),
+    Pooling(media="none", keep_norm=False, detector_score=False),
+]
+
+
+@pytest.mark.parametrize("pooling", POOLINGS, ids=str)
+def test_verification_is_that_of_plain_loops(standin: Standin, pooling: Pooling) -> None:
+    folder, embeddings = standin
+    result = read_ijb(folder).evaluate(embeddings, options=IjbOptions(pooling=pooling), tasks=["1:1"], fars=FARS)
+    genuine, impostors = scored(folder, pooled(folder, embeddings, pooling))
+    for far, name in zip(FARS, ("1e-1", "1e-2"), strict=True):
+        figure = result.metrics[f"tar@far={name}"]
+        assert figure.value == float(accepted_at(genuine, impostors, far))
+        assert figure.low < figure.value < figure.high
+    assert 0.1 < result.metrics["tar@far=1e-2"].value < 0.9
+    assert result.options["pooling"] == dataclasses.asdict(pooling)
+    np.testing.assert_allclose(np.sort(result.items["genuine_scores"]), sorted(genuine), atol=1e-6)
+
+
+def test_official_identification_is_that_of_plain_loops(standin: Standin) -> None:
+    folder, embeddings = standin
+    result = read_ijb(folder).evaluate(embeddings, tasks=["1:N"], fpirs=FPIRS)
+    templates = pooled(folder, embeddings, Pooling())
+    probes = listed(folder / "ijbc_1N_probe_mixed.csv")
+    rates: dict[float, list[float]] = {fpir: [] for fpir in FPIRS}
+    hits = {1: 0, 5: 0, 10: 0}
+    for name in ("G1", "G2"):
+        gallery = listed(folder / f"ijbc_1N_gallery_{name}.csv")
+        entries, people = [templates[t] for t, _ in gallery], [s for _, s in gallery]
+        for fpir in FPIRS:
+            share = open_set([templates[t] for t, _ in probes], [s for _, s in probes], entries, people, fpir)
+            rates[fpir].append(float(share))
+        for template, subject in probes:
+            if subject in people:
+                scores = [float(templates[template] @ entry) for entry in entries]
+                rank = 1 + sum(score > scores[people.index(subject)] for score in scores)
+                for depth in hits:
+                    hits[depth] += rank <= depth
+    for fpir, name in zip(FPIRS, ("1e-1", "2e-1"), strict=True):
+        figure = result.metrics[f"tpir@fpir={name}"]
+        assert list(result.details[f"tpir@fpir={name}"].values()) == rates[fpir]
+        assert figure.value == pytest.approx(sum(rates[fpir]) / 2, abs=1e-12)
+        assert figure.low < figure.value < figure.high
+        assert 0.1 < figure.value < 0.95
+    for depth, count in hits.items():
+        assert result.metrics[f"rank-{depth}"].value == count / len(probes)
+    assert result.cmc["1:N"][[0, 4, 9]].tolist() == [count / len(probes) for count in hits.values()]
+
+
+def test_merged_identification_is_that_of_plain_loops(standin: Standin) -> None:
+    folder, embeddings = standin
+    options = IjbOptions(search="merged")
+    result = read_ijb(folder).evaluate(embeddings, options=options, tasks=["1:N"], fpirs=FPIRS)
+    templates = pooled(folder, embeddings, Pooling())
+    probes = listed(folder / "ijbc_1N_probe_mixed.csv")
+    gallery = listed(folder / "ijbc_1N_gallery_G1.csv") + listed(folder / "ijbc_1N_gallery_G2.csv")
+    own, others, first = [], [], 0
+    for template, subject in probes:
+        scores = {other: float(templates[template] @ templates[entry]) for entry, other in gallery}
+        own.append(scores.pop(subject))
+        others += scores.values()
+        first += own[-1] > max(scores.values())
+    for fpir, name in zip(FPIRS, ("1e-1", "2e-1"), strict=True):
+        threshold = sorted(others, reverse=True)[math.ceil(fpir * len(probes)) - 1]
+        wanted = sum(score > threshold for score in own) / len(own)
+        assert result.metrics[f"merged_tpir@fpir={name}"].value == wanted
+    assert result.metrics["merged_rank-1"].value == first / len(probes)
+    assert not any(name.startswith(("tpir", "rank")) for name in result.metrics)
+
+
+def test_the_definitions_differ_and_both_can_be_asked_for(standin: Standin) -> None:
+    folder, embeddings = standin
+    result = read_ijb(folder).evaluate(embeddings, options=IjbOptions(search="both"), fpirs=FPIRS)
+    assert result.metrics["tpir@fpir=1e-1"].value != result.metrics["merged_tpir@fpir=1e-1"].value
+    assert result.counts["pairs"] == 24 * 72
+    assert result.counts["probes"] == 72
+
+
+@pytest.mark.parametrize(
+    ("name", "flip", "norm", "detector"),
+    [("arcface_torch", "sum", True, True), ("adaface", "sum", True, False), ("opensphere", "mean", True, False)],
+)
+def test_presets_give_what_their_authors_compute(
+    standin: Standin, name: str, flip: str, norm: bool, detector: bool
+) -> None:
+    folder, embeddings = standin
+    result = read_ijb(folder).evaluate(embeddings, options=name, fars=FARS, fpirs=FPIRS)
+    templates = pooled(folder, embeddings, Pooling(flip=flip, keep_norm=norm, detector_score=detector))
+    genuine, impostors = scored(folder, templates)
+    fpr, tpr, _ = sklearn_roc([1] * len(genuine) + [0] * len(impostors), genuine + impostors)
+    for far, label in zip(FARS, ("1e-1", "1e-2"), strict=True):
+        if name == "opensphere":
+            wanted = float(interp1d(fpr, tpr)(far))
+        else:
+            wanted = tpr[::-1][np.argmin(np.abs(fpr[::-1] - far))]
+        assert result.metrics[f"tar@far={label}"].value == pytest.approx(wanted, abs=1e-12)
+    assert "merged_tpir@fpir=1e-1" in result.metrics
+    assert PRESETS[name].pooling.flip == flip
+
+
+def test_tar_rules_are_those_of_the_peers() -> None:
+    rng = np.random.default_rng(0)
+    seen = set()
+    for seed in range(60):
+        count = int(rng.integers(4, 60))
+        scores, same = rng.permutation(count) / count, rng.random(count) < 0.5
+        same[:2] = True, False
+        roc = roc_curve(scores, same)
+        fpr, tpr, _ = sklearn_roc(same, scores)
+        for far in (0.01, 0.1, 0.25, 0.5, 1 / max(1, (~same).sum()), float(rng.random())):
+            nearest = tpr[::-1][np.argmin(np.abs(fpr[::-1] - far))]
+            assert tar_by_rule(roc, far, "nearest") == pytest.approx(nearest), (seed, far)
+            assert tar_by_rule(roc, far, "interpolated") == pytest.approx(float(interp1d(fpr, tpr)(far))), (seed, far)
+            seen.add(tar_by_rule(roc, far, "nearest") > tar_by_rule(roc, far, "at_most"))
+    assert seen == {True, False}
+
+
+def test_scores_of_few_and_of_many_pairs_are_the_same() -> None:
+    rng = np.random.default_rng(1)
+    units = rng.normal(size=(600, 8)).astype(np.float32)
+    left = rng.integers(0, 300, 3000).astype(np.int32)
+    right = rng.integers(300, 600, 3000).astype(np.int32)
+    wanted = np.einsum("ij,ij->i", units[left].astype(np.float64), units[right])
+    for count in (3000, 40, 20_000):
+        chosen = rng.integers(0, 3000, count)
+        found = np.full(count, np.nan)
+        for part, scores in score_template_pairs(units, left[chosen], right[chosen]):
+            assert np.isnan(found[part]).all()
+            found[part] = scores
+        np.testing.assert_allclose(found, wanted[chosen], atol=1e-5)
+
+
+def test_ijbb_has_other_names_of_galleries(tmp_path: Path) -> None:
+    embeddings = write_ijb(tmp_path, "ijbb")
+    protocol = read_ijb(tmp_path, "ijbb")
+    assert list(protocol.galleries) == ["S1", "S2"]
+    assert "rank-1" in protocol.evaluate(embeddings, tasks=["1:N"]).metrics
+
+
+def test_parts_that_are_not_there_are_left_out(tmp_path: Path) -> None:
+    embeddings = write_ijb(tmp_path)
+    (tmp_path / "ijbc_name_5pts_score.txt").unlink()
+    (tmp_path / "ijbc_1N_probe_mixed.csv").unlink()
+    protocol = read_ijb(tmp_path)
+    assert protocol.tasks == ("1:1",)
+    with pytest.raises(ValueError, match="detector_score=True needs the list"):
+        protocol.evaluate(embeddings)
+    options = IjbOptions(pooling=Pooling(detector_score=False))
+    result = protocol.evaluate(embeddings, options=options)
+    assert result.metrics["tar@far=1e-3"] == NotMeasurable(1656, 3000)
+    assert result.metrics["fnmr@fmr=1e-3"] == NotMeasurable(1656, 3000)
+    with pytest.raises(ValueError, match="tasks='1:N' is unknown"):
+        protocol.evaluate(embeddings, options=options, tasks=["1:N"])
+    with pytest.raises(ValueError, match="options='arcface' is unknown; did you mean 'adaface'|'arcface_torch'"):
+        protocol.evaluate(embeddings, options="arcface")
+    (tmp_path / "ijbc_template_pair_label.txt").unlink()
+    with pytest.raises(ValueError, match="neither ijbc_template_pair_label.txt nor ijbc_1N_probe_mixed.csv"):
+        read_ijb(tmp_path)
+
+
+def test_missing_images_are_refused_or_counted(standin: Standin) -> None:
+    folder, embeddings = standin
+    gone = {"1.jpg", "2.jpg", "3.jpg", "13.jpg"}
+    kept = [k for k, name in enumerate(embeddings.names) if name not in gone]
+    fewer = Embeddings([embeddings.names[k] for k in kept], embeddings.values[kept])
+    protocol = read_ijb(folder)
+    with pytest.raises(ValueError, match="meta: 4 of 288 images have no embedding, first '1.jpg'"):
+        protocol.evaluate(fewer)
+    result = protocol.evaluate(fewer, allow_missing=True)
+    counts = result.counts
+    assert (counts["missing_images"], counts["templates_without_image"], counts["pairs_left_out"]) == (4, 1, 72)
+    assert counts["probes_left_out"] == 3
+
+
+def test_mirror_images_are_not_merged_twice(standin: Standin) -> None:
+    folder, embeddings = standin
+    half = embeddings.dim // 2
+    summed = embeddings.values[:, :half] + embeddings.values[:, half:]
+    protocol = read_ijb(folder)
+    wanted = protocol.evaluate(embeddings, options="arcface_torch", fars=FARS, fpirs=FPIRS)
+
+    def made(flip: str, values: np.ndarray) -> Embeddings:
+        return Embeddings(embeddings.names, values, {"contract": {"flip": flip}})
+
+    for given in (made("concat", embeddings.values), made("sum", summed)):
+        found = protocol.evaluate(given, options="arcface_torch", fars=FARS, fpirs=FPIRS)
+        assert found.metrics["tar@far=1e-2"] == wanted.metrics["tar@far=1e-2"]
+        assert found.options["pooling"]["flip"] == "sum"
+    with pytest.raises(ValueError, match="made with flip='none'; flip='sum' needs those of image and mirror image"):
+        protocol.evaluate(made("none", summed), options="arcface_torch")
+
+
+def test_odd_dimensions_have_no_halves(standin: Standin) -> None:
+    folder, embeddings = standin
+    odd = Embeddings(embeddings.names, embeddings.values[:, :9])
+    with pytest.raises(ValueError, match="dimension 9; flip='sum' needs two equal halves"):
+        read_ijb(folder).evaluate(odd, options="arcface_torch")
+
+
+@pytest.mark.parametrize(
+    ("file", "line", "text", "message"),
+    [
+        ("face_tid_mid.txt", 2, "2.jpg 1", "line 2: 2 fields; expected image, template, medium"),
+        ("face_tid_mid.txt", 2, "2.jpg one 9", "line 2: the template is 'one'"),
+        ("face_tid_mid.txt", 2, "1.jpg 1 9", "line 2: '1.jpg' was on line 1 already"),
+        ("name_5pts_score.txt", 3, "4.jpg" + " 1" * 11, "line 3: '4.jpg'; .* has '3.jpg' here, .* in one order"),
+        ("name_5pts_score.txt", 3, "3.jpg" + " 1" * 10 + " nan", "line 3: score 'nan' is not a finite number"),
+        ("name_5pts_score.txt", 3, "3.jpg 1", "line 3: 2 fields"),
+        ("template_pair_label.txt", 7, "1 999 0", "line 7: template 999 has no media"),
+        ("template_pair_label.txt", 7, "1 30 2", "line 7: label 2; expected 0 or 1"),
+        ("template_pair_label.txt", 7, "1 1 1", "line 7: template 1 is paired with itself"),
+        ("template_pair_label.txt", 7, "1 30", "line 7: 2 fields; expected template, template, label"),
+        ("template_pair_label.txt", 7, "1 x 0", "line 7: template is 'x'; expected a whole number"),
+        ("template_pair_label.txt", 7, "25 1 0", "line 7: templates 25 and 1 have label 1 and label 0"),
+        ("1N_probe_mixed.csv", 1, "25,100,x", "line 1: the header is"),
+        ("1N_probe_mixed.csv", 2, "999,100,x", "line 2: template 999 has no media"),
+        ("1N_probe_mixed.csv", 3, "25,101,x", "line 3: template 25 is subject 101, but on line 2 subject 100"),
+        ("1N_probe_mixed.csv", 2, "1,999,x", "line 2: subject 999 has no template in any gallery; 1 probes have no"),
+        ("1N_gallery_G2.csv", 2, "50,100,x", "G2.csv, line 2: subject 100 was enrolled in .*G1.csv, line 2"),
+        ("1N_gallery_G2.csv", 2, "50", "line 2: 1 field"),
+    ],
+)
+def test_wrong_lines_are_refused(tmp_path: Path, file: str, line: int, text: str, message: str) -> None:
+    write_ijb(tmp_path)
+    path = tmp_path / f"ijbc_{file}"
+    lines = path.read_text().splitlines()
+    lines[line - 1] = text
+    path.write_text("\n".join(lines))
+    with pytest.raises(ValueError, match=message):
+        read_ijb(tmp_path)
+
+
+def test_repeated_pairs_and_other_spacing_are_read(tmp_path: Path) -> None:
+    write_ijb(tmp_path)
+    path = tmp_path / "ijbc_template_pair_label.txt"
+    plain = read_ijb(tmp_path).pairs
+    path.write_text("\n" + path.read_text().replace(" ", "\t ").replace("\n", "\r\n") + "1\t26 0")
+    spaced = read_ijb(tmp_path).pairs
+    assert plain is not None
+    assert spaced is not None
+    assert (plain.repeated, spaced.repeated) == (0, 1)
+    assert plain.left.tolist() == spaced.left[:-1].tolist()
+    assert plain.same.tolist() == spaced.same[:-1].tolist()
+
+
+def test_lists_that_end_early_are_refused(tmp_path: Path) -> None:
+    write_ijb(tmp_path)
+    path = tmp_path / "ijbc_name_5pts_score.txt"
+    path.write_text("\n".join(path.read_text().splitlines()[:-1]))
+    with pytest.raises(ValueError, match="ends before '288.jpg'"):
+        read_ijb(tmp_path)
+    with pytest.raises(ValueError, match="there is no such file"):
+        read_ijb(tmp_path, "ijbb")

@@ -1,0 +1,138 @@
+from pathlib import Path
+
+import numpy as np
+import pytest
+from sklearn.svm import SVC
+
+from hypersphere.evaluation import Embeddings, Figure
+from hypersphere.evaluation.protocols.ytf import read_ytf
+from tests.evaluation.protocols.loops import accepted_at, best_threshold, unit
+from tests.evaluation.protocols.official import write_ytf
+
+
+@pytest.fixture(scope="module")
+def standin(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Embeddings]:
+    path = tmp_path_factory.mktemp("ytf") / "splits.txt"
+    return path, write_ytf(path)
+
+
+def matrices(path: Path, embeddings: Embeddings) -> tuple[list[list[float]], list[bool], list[int]]:
+    """The scores of all frames with all frames of every pair, its truth and its split."""
+    frames: dict[str, list[np.ndarray]] = {}
+    for name, row in zip(embeddings.names, embeddings.values, strict=True):
+        frames.setdefault(name.rpartition("/")[0], []).append(unit(row))
+    found = []
+    for line in path.read_text().splitlines()[1:]:
+        split, _, left, right, same = (field.strip() for field in line.split(","))
+        found.append(([float(x @ y) for x in frames[left] for y in frames[right]], same == "1", int(split)))
+    scores, truth, splits = zip(*found, strict=True)
+    return list(scores), list(truth), list(splits)
+
+
+def test_figures_are_those_of_plain_loops(standin: tuple[Path, Embeddings]) -> None:
+    path, embeddings = standin
+    result = read_ytf(path).evaluate(embeddings)
+    scores, same, splits = matrices(path, embeddings)
+    means = [sum(own) / len(own) for own in scores]
+    np.testing.assert_allclose(result.items["scores"], means, atol=1e-6)
+    accuracies = []
+    for split in range(1, 11):
+        others = [k for k, own in enumerate(splits) if own != split]
+        threshold = best_threshold([means[k] for k in others], [same[k] for k in others])
+        here = [k for k, own in enumerate(splits) if own == split]
+        accuracies.append(sum((means[k] >= threshold) == same[k] for k in here) / len(here))
+    assert result.details["all"]["fold_accuracies"] == accuracies
+    assert result.metrics["accuracy"].value == pytest.approx(np.mean(accuracies))
+    assert 0.5 < np.mean(accuracies) < 0.99
+    genuine = [mean for mean, truth in zip(means, same, strict=True) if truth]
+    impostors = [mean for mean, truth in zip(means, same, strict=True) if not truth]
+    assert result.metrics["tar@far=1e-1"].value == float(accepted_at(genuine, impostors, 0.1))
+    assert result.counts == {
+        "pairs": 120,
+        "repeated_pairs": 0,
+        "pairs_left_out": 0,
+        "videos": 100,
+        "missing_videos": 0,
+        "frames": 400,
+    }
+
+
+def test_histograms_are_classified_as_libsvm_does(standin: tuple[Path, Embeddings]) -> None:
+    path, embeddings = standin
+    result = read_ytf(path).evaluate(embeddings, cost=2.0)
+    scores, same, splits = matrices(path, embeddings)
+    histograms = []
+    for own in scores:
+        counts = [0.0] * 100
+        for score in own:
+            counts[min(int((score + 1) / 0.02), 99)] += 1 / len(own)
+        histograms.append(counts)
+    kernel = np.array([[sum(map(min, a, b)) for b in histograms] for a in histograms])
+    accuracies = []
+    for split in range(1, 11):
+        tested, taught = np.array(splits) == split, np.array(splits) != split
+        machine = SVC(C=2.0, kernel="precomputed", tol=1e-6).fit(kernel[np.ix_(taught, taught)], np.array(same)[taught])
+        accuracies.append((machine.predict(kernel[np.ix_(tested, taught)]) == np.array(same)[tested]).mean())
+    assert result.details["hik_svm"]["fold_accuracies"] == accuracies
+    figure = result.metrics["accuracy_hik_svm"]
+    assert isinstance(figure, Figure)
+    assert figure.low <= np.mean(accuracies) <= figure.high
+    only = read_ytf(path).evaluate(embeddings, classifiers=["mean"])
+    assert "accuracy_hik_svm" not in only.metrics
+
+
+def test_missing_videos_are_refused_or_counted(standin: tuple[Path, Embeddings]) -> None:
+    path, embeddings = standin
+    kept = [k for k, name in enumerate(embeddings.names) if not name.startswith("Pocket_Person_00/1/")]
+    fewer = Embeddings([embeddings.names[k] for k in kept], embeddings.values[kept])
+    with pytest.raises(ValueError, match=r"splits.txt, line 2: no frame of 'Pocket_Person_00/1' .* 1 pairs lack one"):
+        read_ytf(path).evaluate(fewer)
+    result = read_ytf(path).evaluate(fewer, allow_missing=True, classifiers=["mean"])
+    assert result.counts["pairs_left_out"] == result.counts["missing_videos"] == 1
+    with pytest.raises(ValueError, match="no pair has frames of both videos"):
+        read_ytf(path).evaluate(Embeddings(["else.jpg"], np.ones((1, 4))), allow_missing=True)
+
+
+def test_its_frames_are_found_among_other_images(standin: tuple[Path, Embeddings]) -> None:
+    names = ["Pocket_Person_00/0/0.7.jpg", "Pocket_Person_00/9/9.7.jpg", "0.7.jpg"]
+    assert read_ytf(standin[0]).names_among(names) == ("Pocket_Person_00/0/0.7.jpg",)
+
+
+@pytest.mark.parametrize(
+    ("line", "text", "message"),
+    [
+        (2, "1, 1, A/0, A/1", "line 2: 4 fields"),
+        (3, "1, 2, A/0, A/1, x", "line 3: is same is 'x'; expected a whole number"),
+        (3, "1, 2, A/0, A/1, 0", "line 3: is same is 0, but the people are 'A' and 'A'"),
+        (3, "1, 2, A/0, B/1, 1", "line 3: is same is 1, but the people are 'A' and 'B'"),
+        (3, "1, 2, A, B/1, 0", "must be videos like"),
+        (4, "11, 2, A/0, A/1, 1", "line 4: split 11; there are 1 to 10"),
+        (20, "1, 2, A/0, A/1, 1", "line 20: split 1 after split 2; the list must rise"),
+    ],
+)
+def test_wrong_lines_are_refused(
+    standin: tuple[Path, Embeddings], tmp_path: Path, line: int, text: str, message: str
+) -> None:
+    lines = standin[0].read_text().splitlines()
+    lines[line - 1] = text
+    (tmp_path / "splits.txt").write_text("\n".join(lines))
+    with pytest.raises(ValueError, match=message):
+        read_ytf(tmp_path / "splits.txt")
+
+
+def test_repeated_pairs_are_counted(standin: tuple[Path, Embeddings], tmp_path: Path) -> None:
+    lines = standin[0].read_text().splitlines()
+    lines[2] = "1, 2, Pocket_Person_00/1, Pocket_Person_00/0, 1"
+    (tmp_path / "splits.txt").write_text("\n".join(lines))
+    result = read_ytf(tmp_path / "splits.txt").evaluate(standin[1], classifiers=["mean"])
+    assert (result.counts["pairs"], result.counts["repeated_pairs"]) == (120, 1)
+
+
+def test_fewer_splits_than_stated_are_refused(standin: tuple[Path, Embeddings], tmp_path: Path) -> None:
+    lines = standin[0].read_text().splitlines()
+    (tmp_path / "splits.txt").write_text("\n".join(lines[:-12]))
+    with pytest.raises(ValueError, match="9 splits; the protocol has 10"):
+        read_ytf(tmp_path / "splits.txt")
+    (tmp_path / "splits.txt").write_text("header\n")
+    with pytest.raises(ValueError, match="no pairs"):
+        read_ytf(tmp_path / "splits.txt")

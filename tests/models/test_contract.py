@@ -1,0 +1,55 @@
+"""The contract: presets, files, and what contradicts it."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from hypersphere.models import PRESETS, Contract, read_contract
+from hypersphere.models.contract import contract_beside
+
+
+def test_presets() -> None:
+    insightface, sface = read_contract("insightface"), read_contract("opencv-sface")
+    assert (insightface.colour, insightface.mean, insightface.std) == ("rgb", (127.5,), (127.5,))
+    assert (sface.colour, sface.mean, sface.std) == ("rgb", (0.0,), (1.0,))
+    assert all(preset.input_size == (112, 112) and preset.flip == "none" for preset in PRESETS.values())
+
+
+def test_files_in_json_and_toml_say_the_same(tmp_path: Path) -> None:
+    contract = Contract(input_size=(112, 96), colour="bgr", mean=(1.0, 2.0, 3.0), std=(4.0,), flip="concat", dim=5)
+    assert contract.width == 10
+    (tmp_path / "a.json").write_text(json.dumps(contract.table()))
+    (tmp_path / "x.contract.toml").write_text(
+        'input_size = [112, 96]\ncolour = "bgr"\nmean = [1, 2, 3]\nstd = [4]\nflip = "concat"\ndim = 5\n'
+    )
+    assert read_contract(tmp_path / "a.json") == contract
+    assert contract_beside(tmp_path / "x.onnx") == contract
+    assert contract_beside(tmp_path / "y.onnx") is None
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ('{"input_size": [112, 112], "color": "rgb"}', "c.json: color is unknown; did you mean 'colour'"),
+        ('{"colour": "rgb"}', "c.json: input_size is missing"),
+        ('{"input_size": [112, 112], "colour": "yuv"}', "colour='yuv' is unknown"),
+        ('{"input_size": [112, 112], "flip": "both"}', "flip='both' is unknown"),
+        ('{"input_size": [112, 112], "std": [0]}', "std=0 must be positive"),
+        ('{"input_size": [112, 112], "mean": [1, 2]}', "mean has 2 numbers; rgb images need 1 or 3"),
+        ('{"input_size": [112, 0]}', "input_size=0 must be an integer of at least 1"),
+        ('{"input_size": [112,\n', "c.json: line 2 of the contract is no JSON"),
+        ("[]", "c.json: the contract must be a table"),
+    ],
+)
+def test_bad_files_are_named(tmp_path: Path, text: str, message: str) -> None:
+    (tmp_path / "c.json").write_text(text)
+    with pytest.raises(ValueError, match=message):
+        read_contract(tmp_path / "c.json")
+
+
+def test_what_is_no_contract() -> None:
+    with pytest.raises(ValueError, match=r"'insightfase' is neither a preset nor .* did you mean 'insightface'"):
+        read_contract("insightfase")
+    with pytest.raises(ValueError, match="nowhere.json: there is no such file"):
+        read_contract("nowhere.json")
