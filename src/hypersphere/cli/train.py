@@ -110,7 +110,7 @@ def train_and_verify(
 
     def score(network: nn.Module) -> float:
         assert pairs is not None
-        return pairs.verify(network, str(processes.device)).accuracy
+        return pairs.verify(network, str(processes.device)).accuracy.value
 
     def make(stage: Recipe, place: Path) -> Trainer:
         with Progress("checking images", "images") as checking:
