@@ -1,0 +1,28 @@
+"""Everything `hypersphere theory` can compute, by name."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from hypersphere.theory import ampface, decision_figures
+from hypersphere.theory.report import Report
+
+
+@dataclass(frozen=True)
+class Item:
+    """One item: what it is in a line, and what computes it."""
+
+    title: str
+    run: Callable[[], Report]
+
+
+ITEMS: Mapping[str, Item] = {
+    "nearest": Item("angle to the nearest prototype (AmpFace Fig. 7)", ampface.report_nearest),
+    "caps": Item("area of a spherical cap, and angles in it (AmpFace Figs. 8, 9)", ampface.report_caps),
+    "weights": Item("total wrong-class weight (AmpFace Fig. 10)", ampface.report_weights),
+    "curves": Item("loss and gradients over angles (AmpFace Figs. 11-14)", ampface.report_curves),
+    "termination": Item("termination angles of the best margins (AmpFace App. B)", ampface.report_termination),
+    "decisions": Item("decision margins in plane and space (AmpFace Figs. 15-18)", decision_figures.report_decisions),
+}
+"""In the order of the papers."""
