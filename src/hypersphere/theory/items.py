@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from hypersphere.theory import ampface, decision_figures
+from hypersphere.theory import ampface, decision_figures, normface
 from hypersphere.theory.report import Report
 
 
@@ -24,5 +24,6 @@ ITEMS: Mapping[str, Item] = {
     "curves": Item("loss and gradients over angles (AmpFace Figs. 11-14)", ampface.report_curves),
     "termination": Item("termination angles of the best margins (AmpFace App. B)", ampface.report_termination),
     "decisions": Item("decision margins in plane and space (AmpFace Figs. 15-18)", decision_figures.report_decisions),
+    "normface": Item("Propositions 1-3 and the bound of the softmax loss (NormFace Fig. 5)", normface.report_normface),
 }
 """In the order of the papers."""

@@ -27,6 +27,11 @@ class Row:
     note: str = ""
 
 
+def verdict(held: bool) -> str:
+    """The note of a checked statement."""
+    return "held" if held else "DID NOT HOLD"
+
+
 @dataclass(frozen=True)
 class Report:
     """The result of an item.
