@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from hypersphere.theory import ampface, decision_figures, normface
+from hypersphere.theory import ampface, decision_figures, normface, sphereface, sphereface2
 from hypersphere.theory.report import Report
 
 
@@ -25,5 +25,9 @@ ITEMS: Mapping[str, Item] = {
     "termination": Item("termination angles of the best margins (AmpFace App. B)", ampface.report_termination),
     "decisions": Item("decision margins in plane and space (AmpFace Figs. 15-18)", decision_figures.report_decisions),
     "normface": Item("Propositions 1-3 and the bound of the softmax loss (NormFace Fig. 5)", normface.report_normface),
+    "sphereface": Item("Properties 2 and 3, decision boundaries (SphereFace)", sphereface.report_sphereface),
+    "sphereface2": Item(
+        "loss curves, planes, bias and gradients (SphereFace2 Figs. 3, 6, Table 13)", sphereface2.report_sphereface2
+    ),
 }
-"""In the order of the papers."""
+"""By paper."""
