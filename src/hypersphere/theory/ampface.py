@@ -6,13 +6,16 @@ import math
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import torch
 
 from hypersphere.geometry import (
+    angle_between,
     cap_angle_statistics,
     log_cap_area,
     nearest_angle,
     nearest_angle_asymptotics,
     sample_nearest_angles,
+    uniform_cap,
 )
 from hypersphere.plots import Line, Panel, draw_panels
 from hypersphere.theory.losses import (
@@ -117,6 +120,8 @@ def _draw_caps() -> Figure:
     for dim in (512, 8):
         mean, spread = np.degrees([cap_angle_statistics(float(a), dim) for a in np.radians(angles[::3])]).T
         lines.append(Line(f"d = {dim}", angles[::3], mean, low=mean - spread, high=mean + spread))
+    edges = [15, 30, 45, 60, 75, 90]
+    lines += [Line(f"sampled, d = {dim}", edges, [_sampled_mean(edge, dim) for edge in edges], "o") for dim in (512, 8)]
     lines.append(Line("the edge", angles, angles, ":"))
     area = [Line("d = 512", angles, logs)]
     return draw_panels(
@@ -129,6 +134,12 @@ def _draw_caps() -> Figure:
         width=4.4,
         height=3.4,
     )
+
+
+def _sampled_mean(degrees: float, dim: int, count: int = 500) -> float:
+    axis = torch.zeros(dim, dtype=torch.float64).index_fill_(0, torch.tensor([0]), 1.0)
+    points = uniform_cap(count, axis, math.radians(degrees), generator=torch.Generator().manual_seed(0))
+    return math.degrees(float(angle_between(points, axis).mean()))
 
 
 def report_weights(draws: int = 200) -> Report:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from hypersphere.theory import ampface, decision_figures, normface, sphereface, sphereface2
+from hypersphere.theory import ampface, decision_figures, largest_report, normface, sphereface, sphereface2, tammes
 from hypersphere.theory.report import Report
 
 
@@ -29,5 +29,9 @@ ITEMS: Mapping[str, Item] = {
     "sphereface2": Item(
         "loss curves, planes, bias and gradients (SphereFace2 Figs. 3, 6, Table 13)", sphereface2.report_sphereface2
     ),
+    "largest-margins": Item(
+        "Lemma 2.1, Theorems 2.2-3.5, optimised from random starts (LM-Softmax)", largest_report.report_largest_margins
+    ),
+    "tammes": Item("best packings of k points in 3-D, k up to 20 (LM-Softmax eq. 2.3)", tammes.report_tammes),
 }
 """By paper."""

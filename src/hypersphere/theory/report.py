@@ -41,16 +41,18 @@ class Report:
         rows: the numbers.
         notes: paragraphs below the table.
         figures: by file name without ending, what draws each; nothing is drawn before it is asked for.
+        beside: the heading of the column `paper`, where it holds something else.
     """
 
     title: str
     rows: Sequence[Row]
     notes: Sequence[str] = ()
     figures: Mapping[str, Callable[[], Figure]] = field(default_factory=dict)
+    beside: str = "paper"
 
     def table(self) -> str:
         """The rows as aligned text."""
-        cells = [("", "ours", "paper", ""), *((row.what, row.ours, row.paper, row.note) for row in self.rows)]
+        cells = [("", "ours", self.beside, ""), *((row.what, row.ours, row.paper, row.note) for row in self.rows)]
         widths = [max(len(line[place]) for line in cells) for place in range(3)]
         lines = [
             f"{what:<{widths[0]}}  {ours:>{widths[1]}}  {paper:>{widths[2]}}  {note}".rstrip()
