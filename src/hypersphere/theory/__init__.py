@@ -23,7 +23,6 @@ from hypersphere.theory.losses import (
     polar_collapse_loss,
     target_gradient,
     termination_angle,
-    termination_angle_of,
     termination_cosine,
     wrong_class_gradient,
 )
@@ -37,6 +36,7 @@ from hypersphere.theory.normface import (
     softmax_bound,
 )
 from hypersphere.theory.report import Report, Row
+from hypersphere.theory.termination import loss_termination_angle, target_logit, termination_angle_of
 from hypersphere.theory.toy import OPTIMUM_DEGREES, TOY_LOSSES, ToyLoss, ToySolution, draw_toy, solve_toy
 from hypersphere.theory.weights import (
     SampledWeights,
@@ -85,6 +85,7 @@ __all__ = [
     "log_mean_weight",
     "log_negative_weight",
     "log_negative_weight_approximation",
+    "loss_termination_angle",
     "margin_loss",
     "margins_for",
     "minimise",
@@ -99,6 +100,7 @@ __all__ = [
     "softmax_bound",
     "solve_toy",
     "target_gradient",
+    "target_logit",
     "termination_angle",
     "termination_angle_of",
     "termination_cosine",

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from hypersphere.geometry import nearest_angle
 from hypersphere.plots import draw_plane_regions, draw_sphere_regions
-from hypersphere.theory.ampface import BEST_MARGINS, LOSS_NAMES
+from hypersphere.theory.ampface_curves import BEST_MARGINS, LOSS_NAMES
 from hypersphere.theory.decisions import cap_boundary, decide, equatorial_prototypes
 from hypersphere.theory.losses import Setting
 from hypersphere.theory.report import Report, Row

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -149,30 +148,6 @@ def termination_cosine(setting: Setting, *, level: float = 0.1) -> float:
     if share >= 1:
         raise ValueError(f"level={share:g} must be below 1")
     return (math.log1p(-share) - math.log(share) + setting.log_weight()) / setting.scale
-
-
-def termination_angle_of(
-    logit: Callable[[Floats], Floats], log_weight: float, *, level: float = 0.1, points: int = 20_001
-) -> float | None:
-    """The termination angle of any loss -log(e^t / (e^t + N)), t of the angle: the first with 1 - p_y = level.
-
-    Args:
-        logit: t, of an array of angles in radians.
-        log_weight: log N.
-        level: of 1 - p_y.
-        points: of the grid on [0, pi] in which the root is bracketed.
-
-    Returns:
-        The angle in radians; None where 1 - p_y is above the level at angle 0, or never reaches it.
-    """
-    from scipy.optimize import brentq
-
-    angles = np.linspace(0.0, math.pi, points)
-    wanted = log_weight + math.log1p(-level) - math.log(level)
-    beyond = np.flatnonzero(logit(angles) < wanted)
-    if len(beyond) == 0 or beyond[0] == 0:
-        return None
-    return float(brentq(lambda a: float(logit(np.asarray(a))) - wanted, angles[beyond[0] - 1], angles[beyond[0]]))
 
 
 def half_nearest_angle(num_classes: int, dim: int) -> float:
