@@ -67,6 +67,8 @@ def log_angle_density(angle: npt.ArrayLike, dim: int) -> Floats:
 def cap_angle(log_area: float, dim: int) -> float:
     """The half-angle of the cap whose share of the sphere has this logarithm: the inverse of `log_cap_area`.
 
+    Zero where the angle is below the smallest float, as in the plane for a share of e^-740.
+
     Args:
         log_area: at most 0.
         dim: d >= 2.
@@ -85,14 +87,12 @@ def cap_angle(log_area: float, dim: int) -> float:
         return math.pi if rest == 0 else math.pi - cap_angle(math.log(rest), width)
     if wanted == math.log(0.5):
         return math.pi / 2
-    root = brentq(
-        lambda log_angle: float(log_cap_area(math.exp(log_angle), width)) - wanted,
-        max(-740.0, 2 * wanted / (width - 1) - 10),
-        math.log(math.pi / 2),
-        xtol=1e-15,
-        rtol=8.9e-16,
-    )
-    return math.exp(root)
+    low, high = max(-740.0, 2 * wanted / (width - 1) - 10), math.log(math.pi / 2)
+
+    def excess(log_angle: float) -> float:
+        return float(log_cap_area(math.exp(log_angle), width)) - wanted
+
+    return 0.0 if excess(low) >= 0 else math.exp(brentq(excess, low, high, xtol=1e-15, rtol=8.9e-16))
 
 
 def cap_angle_statistics(angle: float, dim: int) -> tuple[float, float]:
