@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ from hypersphere.data import PocketFaces, contact_sheet
 from hypersphere.engines import Curve, Similarity
 from hypersphere.losses.margins import AngularMargin, BoundedAngle, Psi
 from hypersphere.plots import new_figure, save_figure
-from hypersphere.theory import TOY_LOSSES, draw_toy, solve_toy
+from hypersphere.theory import ITEMS, TOY_LOSSES, draw_toy, solve_toy
 
 IMAGES = Path(__file__).parents[1] / "docs" / "images"
 
@@ -65,11 +66,23 @@ def draw_pocket_faces() -> Any:
     return figure
 
 
+def draw_item(name: str, figure: str) -> Callable[[], Any]:
+    """A figure of `hypersphere theory NAME`."""
+
+    def draw() -> Any:
+        return ITEMS[name].run().figures[figure]()
+
+    return draw
+
+
 PICTURES = {
     "margins": draw_margins,
     "adjustment": draw_adjustment,
     "pocket-faces": draw_pocket_faces,
     "spheres": draw_spheres,
+    "nearest": draw_item("nearest", "fig7"),
+    "termination": draw_item("termination", "termination"),
+    "decisions": draw_item("decisions", "fig17"),
 }
 
 

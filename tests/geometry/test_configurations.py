@@ -4,19 +4,15 @@ import math
 
 import pytest
 import torch
-from scipy import special, stats
 from torch import Tensor
 
 from hypersphere.geometry import (
-    angle_between,
     class_margin,
     regular_simplex,
     riesz_energy,
     tammes,
-    uniform_cap,
     uniform_sphere,
 )
-from hypersphere.geometry.configurations import _small_cap
 
 D = torch.float64
 
@@ -89,46 +85,6 @@ def test_uniform_sphere() -> None:
     torch.testing.assert_close(covariance, torch.eye(5, dtype=D) / 5, rtol=0, atol=0.01)
 
 
-@pytest.mark.parametrize("dim", [2, 3, 8, 512])
-@pytest.mark.parametrize("angle", [0.05, 0.7, 1.5, 2.5])
-def test_cap_angles_follow_the_exact_law(dim: int, angle: float) -> None:
-    axis = torch.randn(dim, generator=generator(1), dtype=D)
-    points = uniform_cap(3000, axis, angle, generator=generator(2))
-    assert points.norm(dim=1).tolist() == pytest.approx([1] * 3000, abs=1e-12)
-    angles = torch.arccos((points @ axis / axis.norm()).clamp(-1, 1)).numpy()
-    assert angles.max() <= angle + 1e-7
-
-    def share(theta: float) -> float:
-        half = special.betainc((dim - 1) / 2, 0.5, math.sin(theta) ** 2) / 2
-        return float(half if theta <= math.pi / 2 else 1 - half)
-
-    if share(angle) > 1e-250:
-        law = [share(float(theta)) / share(angle) for theta in angles]
-    else:
-        law = [math.exp((dim - 1) * math.log(math.sin(theta) / math.sin(angle))) for theta in angles]
-    assert stats.kstest(law, "uniform").pvalue > 1e-3
-
-
-def test_cap_is_symmetric_about_its_axis() -> None:
-    axis = torch.tensor([0.0, -2.0, 0.0], dtype=D)
-    points = uniform_cap(20_000, axis, 0.8, generator=generator(3))
-    around = points - (points @ axis)[:, None] * axis / 4
-    assert around.mean(0).abs().max().item() < 0.02
-    assert bool((points @ axis > 0).all())
-
-
-def test_cap_edges() -> None:
-    axis = torch.tensor([1.0, 0.0, 0.0])
-    assert uniform_cap(0, axis, 1.0).shape == (0, 3)
-    torch.testing.assert_close(uniform_cap(3, axis, 0.0), axis.expand(3, 3))
-    assert uniform_cap(3, axis, math.pi).dtype == torch.float32
-    for wrong, message in ((-0.1, "angle=-0.1"), (4.0, "angle=4")):
-        with pytest.raises(ValueError, match=message):
-            uniform_cap(3, axis, wrong)
-    with pytest.raises(ValueError, match="axis"):
-        uniform_cap(3, torch.zeros(3), 1.0)
-
-
 @pytest.mark.parametrize("exponent", [0.0, 1.0, 2.0, 7.5])
 def test_riesz_energy_against_a_loop(exponent: float) -> None:
     points = uniform_sphere(6, 3, generator=generator(4)).requires_grad_()
@@ -184,31 +140,6 @@ def test_tammes_needs_a_plane_and_a_start() -> None:
         tammes(9, 3, restarts=0)
     with pytest.raises(ValueError, match=r"num_points=7\.5 must be an integer"):
         tammes(7.5, 3)
-
-
-@pytest.mark.parametrize("half", [1.0, 3.5, 255.5, 5e4])
-@pytest.mark.parametrize("share", [1e-190, 1e-250])
-def test_small_caps_agree_with_the_beta_function_where_both_hold(half: float, share: float) -> None:
-    limit = float(special.betaincinv(half, 0.5, share))
-    quantiles = torch.linspace(0.001, 1, 50, dtype=D)
-    expected = special.betaincinv(half, 0.5, quantiles.numpy() * special.betainc(half, 0.5, limit))
-    torch.testing.assert_close(_small_cap(quantiles, half, limit), torch.from_numpy(expected), rtol=1e-12, atol=0)
-
-
-@pytest.mark.parametrize("angle", [1e-12, 1e-3, 0.05, 0.3])
-def test_tiny_caps_in_many_dimensions_are_neither_empty_nor_a_point(angle: float) -> None:
-    axis = torch.randn(512, generator=generator(5), dtype=D)
-    angles = angle_between(uniform_cap(500, axis, angle, generator=generator(6)), axis, eps=0.0)
-    assert angles.max().item() <= angle * (1 + 1e-9) + 1e-15
-    assert angles.mean().item() == pytest.approx(angle * (1 - 1 / 512), rel=1e-3)
-
-
-def test_cap_mean_angle_in_three_dimensions() -> None:
-    limit = 1.1
-    expected = (math.sin(limit) - limit * math.cos(limit)) / (1 - math.cos(limit))
-    axis = torch.tensor([0.3, -0.2, 0.9], dtype=D)
-    angles = angle_between(uniform_cap(40_000, axis, limit, generator=generator(7)), axis)
-    assert angles.mean().item() == pytest.approx(expected, abs=5 * angles.std().item() / 200)
 
 
 def test_coincident_points_have_infinite_energy() -> None:

@@ -6,7 +6,7 @@ import argparse
 import sys
 from collections.abc import Sequence
 
-from hypersphere.cli import bench, data, demo, evaluate, theory, train
+from hypersphere.cli import advise, bench, data, demo, evaluate, theory, train
 from hypersphere.training import TrainingStopped
 from hypersphere.version import __version__
 
@@ -18,7 +18,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     )
     parser.add_argument("--version", action="version", version=f"hypersphere {__version__}")
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
-    for group in (demo, train, data, evaluate, theory, bench):
+    for group in (demo, train, data, evaluate, theory, advise, bench):
         group.add_command(commands)
     options, rest = parser.parse_known_args(arguments)
     _take_settings(parser, options, rest)

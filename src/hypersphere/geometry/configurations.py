@@ -76,44 +76,6 @@ def uniform_sphere(
     return normalize(gaussian, eps=torch.finfo(torch.float64).tiny).to(dtype)
 
 
-def uniform_cap(n: int, axis: Tensor, angle: float, *, generator: torch.Generator | None = None) -> Tensor:
-    """Points uniform on the spherical cap of all directions within `angle` of `axis`.
-
-    The angle a to the axis has density proportional to sin(a)^(d-2) on [0, angle]; it is drawn by inverting its
-    distribution, a regularised incomplete beta function I of sin^2:
-
-        P(a <= t) = I(sin^2 t; (d-1)/2, 1/2) / I(sin^2 angle; (d-1)/2, 1/2)  for t <= angle <= pi/2
-
-    in its logarithm where the cap is too small a part of the sphere for floating point.
-
-    Args:
-        n: number of points.
-        axis: (dim,) with dim >= 2, of any length but zero.
-        angle: half-angle of the cap in radians, from 0 to pi.
-        generator: source of randomness.
-
-    Returns:
-        (n, dim) unit rows of the axis's dtype (float64 for an axis of integers) and device.
-
-    Example:
-        >>> points = uniform_cap(4, torch.tensor([0.0, 0.0, 1.0]), 0.1)
-        >>> bool((points[:, 2] > 0.995).all())
-        True
-    """
-    count, limit = check_integer("n", n, 0), check_range("angle", angle, 0.0, math.pi)
-    pole = _axis(axis)
-    around = uniform_sphere(count, len(pole) - 1, generator=generator).cpu()
-    device = "cpu" if generator is None else generator.device
-    quantiles = torch.rand(count, generator=generator, dtype=torch.float64, device=device).cpu()
-    cosine, sine = _cap_angles(quantiles, len(pole), limit)
-    sign = 1.0 if float(pole[0]) >= 0 else -1.0
-    points = torch.cat([-sign * cosine[:, None], sine[:, None] * around], dim=1)
-    mirror = pole.clone()
-    mirror[0] += sign
-    points = points - (points @ mirror)[:, None] * mirror * (2 / mirror.dot(mirror))
-    return points.to(axis.device, axis.dtype if axis.is_floating_point() else torch.float64)
-
-
 def riesz_energy(points: Tensor, exponent: float) -> Tensor:
     """The Riesz energy of a configuration (largest-margins eq. 2.4), differentiable.
 
@@ -175,58 +137,6 @@ def tammes(num_points: int, dim: int, *, seed: int = 0, restarts: int | None = N
         return torch.cat([torch.eye(width), -torch.eye(width)])[:count].double()
     with torch.no_grad():
         return _solve(count, width, seed, starts)
-
-
-def _axis(axis: Tensor) -> Tensor:
-    """The axis as a float64 unit vector."""
-    if axis.ndim != 1 or len(axis) < 2:
-        raise ValueError(f"axis has shape {tuple(axis.shape)}; it must be (dim,) with dim at least 2")
-    pole = axis.detach().double().cpu()
-    if not bool(torch.isfinite(pole).all()) or not bool(pole.any()):
-        raise ValueError("axis must be finite and not the zero vector")
-    return normalize(pole / pole.abs().max(), eps=0.0)
-
-
-def _cap_angles(quantiles: Tensor, dim: int, angle: float) -> tuple[Tensor, Tensor]:
-    """Cosine and sine of the angles to the axis at the given quantiles of the cap's law."""
-    from scipy.special import betainc, betainccinv, betaincinv
-
-    half, limit = (dim - 1) / 2, math.sin(angle) ** 2
-    part = float(betainc(half, 0.5, limit))
-    if angle > math.pi / 2:
-        share = quantiles * (1 - part / 2)
-        beyond = share > 0.5
-        mass = 2 * torch.where(beyond, 1 - share, share).numpy()
-    elif part < 1e-200:
-        squared = _small_cap(quantiles, half, limit)
-        return (1 - squared).sqrt(), squared.sqrt()
-    else:
-        beyond = torch.zeros_like(quantiles, dtype=torch.bool)
-        mass = quantiles.numpy() * part
-    sine = torch.from_numpy(betaincinv(half, 0.5, mass)).sqrt()
-    cosine = torch.from_numpy(betainccinv(0.5, half, mass)).sqrt()
-    return torch.where(beyond, -cosine, cosine), sine
-
-
-def _small_cap(quantiles: Tensor, half: float, limit: float) -> Tensor:
-    """sin^2 of the angles where the cap's share of the sphere underflows.
-
-    With B(x) = x^h F(x) / h the incomplete beta function of (h, 1/2), solve B(x) = q B(limit) by the iteration
-    x = limit (q F(limit) / F(x))^(1/h). It contracts by more than 100 here, since log x is below -400 / h.
-    """
-    from numpy.polynomial.laguerre import laggauss
-
-    nodes, weights = (torch.from_numpy(values) for values in laggauss(16))
-
-    def correction(x: Tensor) -> Tensor:
-        """F(x) = integral over s > 0 of e^-s (1 - x e^(-s/h))^(-1/2), with B's variable t = x e^(-s/h)."""
-        return (1 - x[:, None] * torch.exp(-nodes / half)).rsqrt() @ weights
-
-    full = correction(torch.tensor([limit], dtype=torch.float64))
-    squared = limit * quantiles ** (1 / half)
-    for _ in range(7):
-        squared = limit * (quantiles * full / correction(squared)) ** (1 / half)
-    return squared
 
 
 def _polygon(count: int) -> Tensor:

@@ -6,6 +6,8 @@ matplotlib is an extra (`pip install hypersphere[plots]`), imported when a figur
 from hypersphere.plots.curves import draw_training
 from hypersphere.plots.evaluation import draw_cmc, draw_det, draw_score_histogram
 from hypersphere.plots.page import ImagePair, Page, percent, points
+from hypersphere.plots.panels import Line, Panel, draw_panels
+from hypersphere.plots.regions import draw_plane_regions, draw_sphere_regions
 from hypersphere.plots.sphere import draw_spheres, project_to_sphere
 from hypersphere.plots.style import COLORS, new_figure, save_figure
 from hypersphere.plots.verification import draw_roc, draw_similarities
@@ -13,12 +15,17 @@ from hypersphere.plots.verification import draw_roc, draw_similarities
 __all__ = [
     "COLORS",
     "ImagePair",
+    "Line",
     "Page",
+    "Panel",
     "draw_cmc",
     "draw_det",
+    "draw_panels",
+    "draw_plane_regions",
     "draw_roc",
     "draw_score_histogram",
     "draw_similarities",
+    "draw_sphere_regions",
     "draw_spheres",
     "draw_training",
     "new_figure",

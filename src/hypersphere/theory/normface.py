@@ -1,0 +1,154 @@
+"""NormFace: Propositions 1-3 as checks, and the bound of Fig. 5."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+import numpy as np
+import numpy.typing as npt
+import torch
+
+from hypersphere.core import check_integer, check_positive
+from hypersphere.geometry import normalize, uniform_sphere
+from hypersphere.plots import Line, Panel, draw_panels
+from hypersphere.theory.minimise import minimise
+from hypersphere.theory.report import Report, Row, verdict
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+
+def softmax_bound(num_classes: int, scale: npt.ArrayLike) -> npt.NDArray[np.float64]:
+    """The least softmax loss of normalised, well-separated features: log(1 + (n-1) e^(-n/(n-1) s)) (Prop. 2, eq. 20).
+
+    Reached by the regular simplex, so only if n <= d + 1; below what is possible otherwise.
+
+    Args:
+        num_classes: n, at least 2.
+        scale: s = l^2, the product of the norms of feature and prototype.
+
+    Example:
+        >>> round(float(softmax_bound(10_575, 1.0)), 2)
+        8.27
+    """
+    others = check_integer("num_classes", num_classes, 2) - 1
+    s = np.asarray(scale, dtype=np.float64)
+    return np.logaddexp(0.0, math.log(others) - (others + 1) / others * s)
+
+
+def scale_for_bound(num_classes: int, loss: float) -> float:
+    """The smallest scale at which the bound of Prop. 2 falls to `loss`: its inverse; 0 where no scale is needed.
+
+    Example:
+        >>> round(scale_for_bound(10_575, 0.01), 1)
+        13.9
+    """
+    others = check_integer("num_classes", num_classes, 2) - 1
+    wanted = math.log(math.expm1(check_positive("loss", loss)))
+    return max(0.0, (math.log(others) - wanted) * others / (others + 1))
+
+
+def best_probability(num_classes: int, scale: float) -> float:
+    """p_y where the target's cosine is 1 and all others' -1: e^s / (e^s + (n-1) e^-s) (sec. 3.3), not reachable."""
+    return 1 / (1 + math.exp(math.log(check_integer("num_classes", num_classes, 2) - 1) - 2 * scale))
+
+
+def check_scaling(trials: int = 2000, *, seed: int = 0) -> tuple[float, float]:
+    """Prop. 1: P_i(s f) >= P_i(f) for s > 1 and i = argmax, without bias; and where a bias breaks it.
+
+    Args:
+        trials: random features and prototypes.
+        seed: of them.
+
+    Returns:
+        The smallest P_i(s f) - P_i(f) seen without a bias (not negative), and with one (negative: it fails).
+    """
+    g = torch.Generator().manual_seed(seed)
+    weight = torch.randn(trials, 6, 3, generator=g, dtype=torch.float64)
+    feature = torch.randn(trials, 3, 1, generator=g, dtype=torch.float64)
+    bias = torch.randn(trials, 6, generator=g, dtype=torch.float64)
+    scale = 1 + 3 * torch.rand(trials, 1, generator=g, dtype=torch.float64)
+    logits = (weight @ feature)[..., 0]
+
+    def least_gain(before: torch.Tensor, after: torch.Tensor) -> float:
+        winner = before.argmax(1, keepdim=True)
+        gain = after.softmax(1).gather(1, winner) - before.softmax(1).gather(1, winner)
+        return float(gain.min())
+
+    return least_gain(logits, scale * logits), least_gain(logits + bias, scale * logits + bias)
+
+
+def least_loss(num_classes: int, dim: int, scale: float, *, seed: int = 0) -> float:
+    """The softmax loss of prototypes that are their own features, minimised from a random start (Prop. 2's setting).
+
+    Args:
+        num_classes: n.
+        dim: d; for n <= d + 1 the result is `softmax_bound`.
+        scale: s.
+        seed: of the start.
+    """
+    start = uniform_sphere(num_classes, dim, generator=torch.Generator().manual_seed(seed))
+    labels = torch.arange(num_classes)
+
+    def loss(points: torch.Tensor) -> torch.Tensor:
+        unit = normalize(points, eps=0.0)
+        return torch.nn.functional.cross_entropy(scale * unit @ unit.T, labels)
+
+    return minimise(loss, start)[1]
+
+
+def check_agents(trials: int = 500, *, seed: int = 0) -> tuple[float, float]:
+    """Prop. 3: an agent's distortion mean_j (d(f0, f_j) - d(f0, W))^2 is at most mean_j d(f_j, W)^2, d a distance.
+
+    Args:
+        trials: random classes of ten features, an agent near them and a feature f0 each.
+        seed: of them.
+
+    Returns:
+        The largest distortion / bound seen, and the mean bound.
+    """
+    g = torch.Generator().manual_seed(seed)
+    centre = torch.randn(trials, 1, 8, generator=g, dtype=torch.float64)
+    features = normalize(centre + torch.randn(trials, 10, 8, generator=g, dtype=torch.float64))
+    agent = normalize(features.mean(1, keepdim=True))
+    other = normalize(torch.randn(trials, 1, 8, generator=g, dtype=torch.float64))
+    to_other, to_agent = (features - other).norm(dim=2), (features - agent).norm(dim=2)
+    distortion = (to_other - (agent - other).norm(dim=2)).square().mean(1)
+    bound = to_agent.square().mean(1)
+    return float((distortion / bound).max()), float(bound.mean())
+
+
+def report_normface() -> Report:
+    """Props. 1-3 and Fig. 5."""
+    plain, biased = check_scaling()
+    worst, _ = check_agents()
+    fits = [(10, 16, 5.0), (4, 3, 2.0)]
+    rows = [
+        Row("bound at n = 10,575, s = 1 (Prop. 2)", f"{float(softmax_bound(10_575, 1.0)):.2f}", "8.27"),
+        Row("loss of a uniform guess, log n", f"{math.log(10_575):.2f}", "9.27"),
+        Row("best p_y at s = 1, n = 10 (sec. 3.3)", f"{best_probability(10, 1.0):.2f}", "0.45"),
+        Row("best p_y at s = 1, n = 1000", f"{best_probability(1000, 1.0):.3f}", "0.007"),
+        Row("Prop. 1: least gain of P_i by scaling, no bias", f"{plain:.1e}", ">= 0", verdict(plain >= -1e-12)),
+        Row("Prop. 1 with a bias", f"{biased:.2f}", "", "does not hold, as the paper says"),
+    ]
+    for n, d, s in fits:
+        found = min(least_loss(n, d, s, seed=seed) for seed in range(3))
+        bound = float(softmax_bound(n, s))
+        note = verdict(abs(found - bound) < 1e-9)
+        rows.append(Row(f"Prop. 2: minimised loss - bound, n = {n}, d = {d}", f"{found - bound:.0e}", "= 0", note))
+    crowded = min(least_loss(20, 3, 5.0, seed=seed) for seed in range(3)) - float(softmax_bound(20, 5.0))
+    rows.append(Row("Prop. 2: the same, n = 20 in d = 3", f"{crowded:.3f}", ">= 0", "not reached: n > d + 1"))
+    rows.append(Row("Prop. 3: largest distortion / bound", f"{worst:.3f}", "<= 1", verdict(worst <= 1)))
+    notes = [
+        "The paper's training loss of 8.50 on CASIA-WebFace is an experiment and is not repeated here. Prop. 3 holds "
+        "for the distance ||f - W||, not for the cosine of eq. 5 (see errata)."
+    ]
+    return Report("NormFace: Propositions 1-3 and the bound of Fig. 5", rows, notes, {"fig5": _draw_bound})
+
+
+def _draw_bound() -> Figure:
+    scales = np.linspace(0, 40, 401)
+    lines = [Line(f"n = {n:,}", scales, softmax_bound(n, scales)) for n in (10, 100, 1000, 10_000, 100_000)]
+    panel = Panel("Lower bound of the softmax loss", "squared norm s", "loss", lines)
+    return draw_panels([panel], width=5.4, height=3.8)
