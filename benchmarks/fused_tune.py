@@ -90,9 +90,7 @@ def shown(time: float | str) -> str:
     return f"{time:8.3f}" if isinstance(time, float) else time
 
 
-def make_problem(
-    rows: int, classes: int, dim: int, reduction: Reduction, scale: float, offset: float | None
-) -> Problem:
+def make_problem(rows: int, classes: int, dim: int, reduction: Reduction, scale: float) -> Problem:
     generator = torch.Generator("cuda").manual_seed(0)
     w = torch.randn(classes, dim, device="cuda", generator=generator)
     labels = torch.randint(classes, (rows,), device="cuda", generator=generator)

@@ -15,6 +15,7 @@ from hypersphere.engines.contract import NEVER, Problem
 from hypersphere.engines.kernels import gradients, rows, scores
 from hypersphere.engines.switch import interpreted
 
+_OPTIONS = {"enable_fp_fusion": True}
 _GAIN = 2.0**12
 """Lifts the small derivatives of many classes into float16's range."""
 
@@ -93,6 +94,7 @@ class Launcher:
             "NORMALIZE": problem.reduction.normalize_prototypes,
             "NORMALIZE_X": problem.reduction.normalize_embeddings,
             "BLOCK": self.block,
+            **_OPTIONS,
         }
         self.inverse: Tensor | None
         self.inverse_x: Tensor | None
@@ -128,7 +130,7 @@ class Launcher:
         lines = max(1, 8192 // self.block)
         rows.unit_rows[(triton.cdiv(padded, lines),)](
             source, unit, inverse, source.shape[0], padded, source.stride(0), self.depth, self.problem.reduction.eps,
-            DIM=self.dim, NORMALIZE=normalize, BLOCK=self.block, ROWS=lines,
+            DIM=self.dim, NORMALIZE=normalize, BLOCK=self.block, ROWS=lines, **_OPTIONS,
         )  # fmt: skip
         return unit, inverse
 
@@ -175,7 +177,7 @@ class Launcher:
             DIM=self.dim, KIND=problem.reduction.kind, CURVE=bend.name, PARAMETER=bend.parameter, RELU=bend.relu,
             DETACHED=bend.detached, ONLINE=online, GAIN=self.gain, PRECISION=self.precision,
             BRANCH=tile.branch, FLATTEN=tile.flatten, PIECES=tile.pieces, BM=tile.m, BN=tile.n, BK=tile.k,
-            num_warps=tile.warps, num_stages=tile.stages,
+            num_warps=tile.warps, num_stages=tile.stages, **_OPTIONS,
         )  # fmt: skip
         return out
 
@@ -270,7 +272,7 @@ class Launcher:
         rows.weigh_rows[(self.count,)](
             self.source_x, self.inverse_x, grad, self.problem.scale, shift, value, peak, factor, weighted,
             self.source_x.stride(0), int(self.problem.scale.shape[0] > 1), self.depth,
-            DIM=self.dim, GAIN=self.gain, BLOCK=self.block,
+            DIM=self.dim, GAIN=self.gain, BLOCK=self.block, **_OPTIONS,
         )  # fmt: skip
         return factor, weighted
 
@@ -285,7 +287,7 @@ class Launcher:
         gradients.embeddings[(*grid, splits)](
             _described(g, tile.m, tile.k), _described(self.unit, tile.k, tile.n), out, self.count, first, g.shape[1],
             DIM=self.depth, PRECISION=self.precision, BM=tile.m, BD=tile.n, BK=tile.k,
-            num_warps=tile.warps, num_stages=tile.stages,
+            num_warps=tile.warps, num_stages=tile.stages, **_OPTIONS,
         )  # fmt: skip
         return out.sum(0)
 
@@ -301,7 +303,7 @@ class Launcher:
             _described(g, tile.k, tile.m), _described(x, tile.k, n), _described(self.unit, tile.m, n // tile.pieces),
             self.inverse, peak, out, self.count, first, last,
             DIM=self.dim, NORMALIZE=normalize, PRECISION=self.precision, PIECES=tile.pieces, BC=tile.m, BD=n, BK=tile.k,
-            num_warps=tile.warps, num_stages=tile.stages,
+            num_warps=tile.warps, num_stages=tile.stages, **_OPTIONS,
         )  # fmt: skip
         return None
 
@@ -314,7 +316,7 @@ class Launcher:
             torch.mm(g[:, start - first : stop - first].T, x, out_dtype=torch.float32, out=out[start:stop])
             gradients.through_norm[(triton.cdiv(stop - start, lines),)](
                 out, _described(self.unit, lines, self.block), self.inverse, peak, start, stop,
-                DIM=self.dim, BLOCK=self.block, ROWS=lines,
+                DIM=self.dim, BLOCK=self.block, ROWS=lines, **_OPTIONS,
             )  # fmt: skip
 
     def embeddings_gradient(
