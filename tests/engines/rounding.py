@@ -14,7 +14,9 @@ from hypersphere.geometry import normalize
 
 def round_to(x: Tensor, precision: str, interpreted: bool) -> Tensor:
     """x as the products see it, with the gradient of x. Triton's interpreter cuts bfloat16 off, a GPU rounds it."""
-    if precision == "bf16" and interpreted:
+    if precision == "tf32":
+        rounded = (x.float().view(torch.int32) + 0x1000 & -0x2000).view(torch.float32)
+    elif precision == "bf16" and interpreted:
         rounded = (x.float().view(torch.int32) & -65536).view(torch.float32)
     else:
         rounded = x.float().to({"bf16": torch.bfloat16, "fp16": torch.float16}.get(precision, torch.float32))

@@ -15,6 +15,7 @@ import hypersphere as hs
 from hypersphere import engines
 from hypersphere.engines import (
     KINDS,
+    PRECISIONS,
     CircleNegative,
     Curve,
     DividedAngle,
@@ -123,7 +124,7 @@ def test_raw_inner_products(kind: Kind) -> None:
     assert_close(ours, results("dense", kind, "identity", "bias", normalize=False), 3e-5)
 
 
-@pytest.mark.parametrize("precision", ["bf16", "fp16"])
+@pytest.mark.parametrize("precision", ["bf16", "fp16", "tf32"])
 @pytest.mark.parametrize(("kind", "budget"), [("logsumexp", None), ("logsumexp", 0), ("softplus_sum", None)])
 def test_rounded_products(kind: Kind, precision: str, budget: int | None, monkeypatch: pytest.MonkeyPatch) -> None:
     ours = results("triton", kind, "power", precision=precision, budget=budget)
@@ -131,6 +132,45 @@ def test_rounded_products(kind: Kind, precision: str, budget: int | None, monkey
     theirs = results("dense", kind, "power")
     assert_close({"value": ours["value"]}, {"value": theirs["value"]}, 3e-6)
     assert_close(ours, theirs, 1.2e-2 if precision == "bf16" else 1e-3)
+
+
+@pytest.mark.parametrize("precision", PRECISIONS)
+@pytest.mark.parametrize("dim", [10, 264])
+def test_tiles_of_a_gpu(dim: int, precision: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A GPU's own tiles, and what it asks of a tensor map (cuTensorMapEncodeTiled), which the interpreter does not."""
+    from hypersphere.engines import launch
+
+    real, described = launch._tile, launch._described
+    dots = "ieee" if precision == "fp32" else "tf32"
+    monkeypatch.setattr(launch, "_tile", lambda name, _, itemsize, count: real(name, dots, itemsize, count))
+
+    def checked(matrix: Tensor, m: int, n: int) -> Any:
+        assert matrix.data_ptr() % 16 == 0
+        assert matrix.stride(0) * matrix.itemsize % 16 == 0
+        assert n * matrix.itemsize % 16 == 0
+        assert max(m, n) <= 256
+        return described(matrix, m, n)
+
+    monkeypatch.setattr(launch, "_described", checked)
+    generator = torch.Generator().manual_seed(0)
+    labels = torch.tensor([0, 300, -1])
+    found = []
+    for engine in ("triton", "dense"):
+        dtype = torch.float32 if engine == "triton" else torch.float64
+        x = torch.randn(3, dim, generator=generator.manual_seed(1)).to(dtype).requires_grad_()
+        w = torch.randn(301, dim, generator=generator).to(dtype).requires_grad_()
+        if engine == "dense":
+            monkeypatch.setattr(engines, "reduce_dense", rounding_dense(precision, interpreted=True))
+        reduction = Reduction("logsumexp", normalize_embeddings=True)
+        for budget in (None, 0) if engine == "triton" else (None,):
+            result = reduce_negatives(
+                x, w, labels, reduction, scale=8.0, engine=engine, precision=precision, budget=budget
+            )
+            grads = torch.autograd.grad((result.value + result.target).sum(), (x, w))
+            found.append({"value": result.value.detach(), "x": grads[0], "w": grads[1]})
+    for ours in found[:-1]:
+        assert_close({"value": ours["value"]}, {"value": found[-1]["value"]}, 3e-6)
+        assert_close(ours, found[-1], 1.2e-2 if precision == "bf16" else 1e-3)
 
 
 @pytest.mark.parametrize("cosine", [-1.0, 1.0])

@@ -18,6 +18,8 @@ from hypersphere.engines.switch import interpreted
 _OPTIONS = {"enable_fp_fusion": True}
 _GAIN = 2.0**12
 """Lifts the small derivatives of many classes into float16's range."""
+_LEAST_COLUMNS = 16
+"""Of a tile that is loaded at once: a tensor map's box must be 16 bytes wide or a multiple of it."""
 
 
 class Tile(NamedTuple):
@@ -87,6 +89,7 @@ class Launcher:
         self.dtype = product_dtype(precision)
         self.gain = _GAIN if precision == "fp16" else 1.0
         self.precision = "widen" if interpreted() else "ieee" if precision == "fp32" else "tf32"
+        self.tf32 = precision == "tf32"
         self.block = triton.next_power_of_2(self.depth)
         self.norms = {
             "eps": problem.reduction.eps,
@@ -130,7 +133,7 @@ class Launcher:
         lines = max(1, 8192 // self.block)
         rows.unit_rows[(triton.cdiv(padded, lines),)](
             source, unit, inverse, source.shape[0], padded, source.stride(0), self.depth, self.problem.reduction.eps,
-            DIM=self.dim, NORMALIZE=normalize, BLOCK=self.block, ROWS=lines, **_OPTIONS,
+            DIM=self.dim, NORMALIZE=normalize, TF32=self.tf32, BLOCK=self.block, ROWS=lines, **_OPTIONS,
         )  # fmt: skip
         return unit, inverse
 
@@ -175,7 +178,7 @@ class Launcher:
             scale_stride=int(problem.scale.shape[0] > 1),
             offset_stride=0 if offset is None else int(offset.shape[0] > 1),
             DIM=self.dim, KIND=problem.reduction.kind, CURVE=bend.name, PARAMETER=bend.parameter, RELU=bend.relu,
-            DETACHED=bend.detached, ONLINE=online, GAIN=self.gain, PRECISION=self.precision,
+            DETACHED=bend.detached, ONLINE=online, GAIN=self.gain, PRECISION=self.precision, TF32=self.tf32,
             BRANCH=tile.branch, FLATTEN=tile.flatten, PIECES=tile.pieces, BM=tile.m, BN=tile.n, BK=tile.k,
             num_warps=tile.warps, num_stages=tile.stages, **_OPTIONS,
         )  # fmt: skip
@@ -272,7 +275,7 @@ class Launcher:
         rows.weigh_rows[(self.count,)](
             self.source_x, self.inverse_x, grad, self.problem.scale, shift, value, peak, factor, weighted,
             self.source_x.stride(0), int(self.problem.scale.shape[0] > 1), self.depth,
-            DIM=self.dim, GAIN=self.gain, BLOCK=self.block, **_OPTIONS,
+            DIM=self.dim, GAIN=self.gain, TF32=self.tf32, BLOCK=self.block, **_OPTIONS,
         )  # fmt: skip
         return factor, weighted
 
@@ -297,7 +300,7 @@ class Launcher:
         if not FUSED_NORM and g.is_cuda and self.dtype.itemsize == 2 and self.depth == self.dim and normalize:
             return self._prototypes_by_library(g, x, peak, out, first, last)
         tile = _tile("prototypes", self.precision, self.dtype.itemsize, self.count)
-        n = min(tile.n, max(16, self.block))
+        n = min(tile.n, max(_LEAST_COLUMNS * tile.pieces, self.block))
         tiles = triton.cdiv(last - first, tile.m)
         gradients.prototypes[(min(tiles, self._processors() * tile.per_processor),)](
             _described(g, tile.k, tile.m), _described(x, tile.k, n), _described(self.unit, tile.m, n // tile.pieces),

@@ -17,6 +17,16 @@ def dot(x, y, total, PRECISION: tl.constexpr):
 
 
 @triton.jit
+def nearest(v, TF32: tl.constexpr):
+    """v rounded to the 10 bits of fraction that tensor cores read of a float32, which they would cut off."""
+    if TF32:
+        bits = (v.to(tl.int32, bitcast=True) + 0x1000) & -0x2000
+        return tl.where(tl.abs(v) < float("inf"), bits.to(tl.float32, bitcast=True), v)
+    else:
+        return v
+
+
+@triton.jit
 def halves(tile):
     """The left and the right half of a tile's columns."""
     return tl.split(tl.permute(tl.reshape(tile, (tile.shape[0], 2, tile.shape[1] // 2)), (0, 2, 1)))

@@ -6,7 +6,7 @@ import triton.language as tl
 from hypersphere.engines.kernels.curves import dot, pieces
 
 
-@triton.jit
+@triton.jit(do_not_specialize=["rows", "first", "last"])
 def prototypes(
     g,
     x,
@@ -71,7 +71,7 @@ def prototypes(
                     tl.store(corner + (line + column), (waiting - unit * radial[:, None]) * shrink, kept)
 
 
-@triton.jit
+@triton.jit(do_not_specialize=["first", "last"])
 def through_norm(out, w, inverse, peak, first, last, DIM: tl.constexpr, BLOCK: tl.constexpr, ROWS: tl.constexpr):
     """The last step of `prototypes` alone, in place, where another program made g^T x."""
     multiple = 1.0
@@ -88,7 +88,7 @@ def through_norm(out, w, inverse, peak, first, last, DIM: tl.constexpr, BLOCK: t
     tl.store(line, (part - unit * radial) * shrink, inside)
 
 
-@triton.jit
+@triton.jit(do_not_specialize=["rows", "first", "width"])
 def embeddings(
     g,
     w,

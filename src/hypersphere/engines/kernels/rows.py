@@ -3,6 +3,8 @@
 import triton
 import triton.language as tl
 
+from hypersphere.engines.kernels.curves import nearest
+
 
 @triton.jit
 def _inverse_norm(v, eps):
@@ -23,10 +25,10 @@ def _unit_row(source, row, stride, depth, DIM: tl.constexpr, eps, NORMALIZE: tl.
     return v * inverse[:, None], inverse
 
 
-@triton.jit
+@triton.jit(do_not_specialize=["count", "padded"])
 def unit_rows(
     source, unit, inverse, count, padded, stride, unit_stride, eps,
-    DIM: tl.constexpr, NORMALIZE: tl.constexpr, BLOCK: tl.constexpr, ROWS: tl.constexpr,
+    DIM: tl.constexpr, NORMALIZE: tl.constexpr, TF32: tl.constexpr, BLOCK: tl.constexpr, ROWS: tl.constexpr,
 ):  # fmt: skip
     """All rows of `source` as the products take them, zeros up to `padded` and `unit_stride`; their inverse lengths."""
     row = tl.program_id(0).to(tl.int64) * ROWS + tl.arange(0, ROWS)
@@ -38,7 +40,7 @@ def unit_rows(
         tl.store(inverse + row, shrink, row < count)
         v *= shrink[:, None]
     inside = (row < padded)[:, None] & (depth < unit_stride)[None, :]
-    tl.store(unit + row[:, None] * unit_stride + depth[None, :], v.to(unit.dtype.element_ty), inside)
+    tl.store(unit + row[:, None] * unit_stride + depth[None, :], nearest(v, TF32).to(unit.dtype.element_ty), inside)
 
 
 @triton.jit
@@ -59,7 +61,7 @@ def pair_scores(
 @triton.jit
 def weigh_rows(
     x, inverse, grad, scale, shift, value, peak, factor, out, x_stride, scale_stride, out_stride,
-    DIM: tl.constexpr, GAIN: tl.constexpr, BLOCK: tl.constexpr,
+    DIM: tl.constexpr, GAIN: tl.constexpr, TF32: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
     """factor = grad scale exp(shift - value) / GAIN, what g lacks, and the rows times it (over `peak`)."""
     row = tl.program_id(0).to(tl.int64)
@@ -77,7 +79,7 @@ def weigh_rows(
     if inverse is not None:
         multiple *= tl.load(inverse + row)
     v = tl.load(x + row * x_stride + depth, depth < DIM, 0.0) * multiple
-    tl.store(out + row * out_stride + depth, v.to(out.dtype.element_ty), depth < out_stride)
+    tl.store(out + row * out_stride + depth, nearest(v, TF32).to(out.dtype.element_ty), depth < out_stride)
 
 
 @triton.jit
@@ -105,7 +107,7 @@ def finish_rows(
     tl.store(out + row * DIM + depth[None, :], grad, inside)
 
 
-@triton.jit
+@triton.jit(do_not_specialize=["rows"])
 def scatter_rows(
     x, w, chosen, coefficient, out, rows, x_stride, w_stride, eps,
     DIM: tl.constexpr, NORMALIZE: tl.constexpr, NORMALIZE_X: tl.constexpr, BLOCK: tl.constexpr, SPAN: tl.constexpr,

@@ -3,12 +3,12 @@
 import triton
 import triton.language as tl
 
-from hypersphere.engines.kernels.curves import LOG2E, bend, dot, pieces, summand
+from hypersphere.engines.kernels.curves import LOG2E, bend, dot, nearest, pieces, summand
 
 NEVER = tl.constexpr(float("-inf"))
 
 
-@triton.jit
+@triton.jit(do_not_specialize=["rows", "first", "last", "classes", "blocks"])
 def scores(
     x,
     w,
@@ -43,6 +43,7 @@ def scores(
     ONLINE: tl.constexpr,
     GAIN: tl.constexpr,
     PRECISION: tl.constexpr,
+    TF32: tl.constexpr,
     BRANCH: tl.constexpr,
     FLATTEN: tl.constexpr,
     PIECES: tl.constexpr,
@@ -131,7 +132,7 @@ def scores(
                     there = bias_partial + block.to(tl.int64) * classes + column
                     tl.store(there, tl.sum(derivative * share[:, None], 0), column < last)
                 if g is not None:
-                    g.store([block * BM, start - first], (derivative * slope * GAIN).to(g.dtype))
+                    g.store([block * BM, start - first], nearest(derivative * slope * GAIN, TF32).to(g.dtype))
 
     spot = split.to(tl.int64) * rows + row
     if total is not None:
