@@ -7,6 +7,7 @@ from torch import Tensor
 
 from hypersphere.core import check_choice
 from hypersphere.engines.chunked import reduce_chunked
+from hypersphere.engines.closed import PRECISIONS, Precision, ambient_precision, fusible
 from hypersphere.engines.contract import KINDS, Kind, Problem, Reduced, Reduction, compute_dtype, product, softplus
 from hypersphere.engines.curves import (
     CircleNegative,
@@ -17,25 +18,32 @@ from hypersphere.engines.curves import (
     Similarity,
 )
 from hypersphere.engines.dense import reduce_dense
+from hypersphere.engines.fused import reduce_fused
+from hypersphere.engines.switch import triton_usable, triton_wanted, use_triton
+from hypersphere.geometry import norm
 
-ENGINES = ("auto", "dense", "chunked")
+ENGINES = ("auto", "dense", "chunked", "triton")
 
 __all__ = [
     "ENGINES",
     "KINDS",
+    "PRECISIONS",
     "CircleNegative",
     "Curve",
     "DividedAngle",
     "Kind",
     "Modulated",
+    "Precision",
     "Reduced",
     "Reduction",
     "Riesz",
     "Similarity",
+    "ambient_precision",
     "compute_dtype",
     "product",
     "reduce_negatives",
     "softplus",
+    "use_triton",
 ]
 
 
@@ -50,20 +58,27 @@ def reduce_negatives(
     bias: Tensor | None = None,
     engine: str = "auto",
     chunk_size: int | None = None,
+    precision: Precision | None = None,
+    budget: int | None = None,
 ) -> Reduced:
     """Reduce n_ij = scale_i f(score_ij) + offset_i + bias_j over the classes j that are not the row's own.
 
     Args:
-        embeddings: (N, d), normalised already if they are to be.
+        embeddings: (N, d).
         prototypes: (C, d), of any floating dtype.
         labels: (N,) int64; -1 excludes no class.
-        reduction: kind, curve and normalisation of the prototypes.
+        reduction: kind, curve and normalisations.
         scale: a number, or a tensor of shape () or (N,), differentiable.
         offset: likewise.
         bias: (C,), differentiable.
-        engine: `dense` holds all N x C scores, `chunked` N x chunk_size of them; `auto` is `chunked`, and `dense`
-            while `torch.compile` traces.
-        chunk_size: classes per chunk; by default as many as fit the processor's cache.
+        engine: `dense` holds all N x C scores, `chunked` N x chunk_size of them, `triton` none (on a CUDA device, for
+            the closed list in docs/engines.md; the rest goes to `chunked`). `auto` is `triton` on a CUDA device where
+            products need not be float32, `dense` while `torch.compile` traces, and `chunked` otherwise.
+        chunk_size: classes per chunk of `chunked`; by default as many as fit the processor's cache.
+        precision: what `triton` rounds the factors of its products to; by default what autocast, the embeddings' dtype
+            or `torch.set_float32_matmul_precision` says.
+        budget: bytes that `triton` may take for its N x C matrix of derivatives; with less than 2 N C it makes that
+            matrix twice, in waves. By default a quarter of the device's memory.
 
     Returns:
         The target's score, the reduced value and, for `max`, the class of the maximum.
@@ -75,6 +90,9 @@ def reduce_negatives(
         tensor([0.6931])
     """
     check_choice("engine", engine, ENGINES)
+    if precision is None:
+        precision = ambient_precision(embeddings)
+    check_choice("precision", precision, PRECISIONS)
     dtype = compute_dtype(embeddings, prototypes)
     with torch.autocast(embeddings.device.type, enabled=False):
         problem = Problem(
@@ -85,10 +103,25 @@ def reduce_negatives(
             _column(scale, dtype, embeddings),
             None if offset is None else _column(offset, dtype, embeddings),
             bias,
+            None if isinstance(scale, Tensor) else float(scale),
         )
+        if _fuses(problem, engine, precision):
+            return reduce_fused(problem, precision, budget)
+        if reduction.normalize_embeddings:
+            problem = problem._replace(embeddings=problem.embeddings / norm(problem.embeddings, reduction.eps))
         if engine == "dense" or (engine == "auto" and torch.compiler.is_compiling()):
             return reduce_dense(problem)
         return reduce_chunked(problem, chunk_size)
+
+
+def _fuses(problem: Problem, engine: str, precision: Precision) -> bool:
+    """Whether the fused engine takes the problem."""
+    if engine not in ("auto", "triton") or torch.compiler.is_compiling():
+        return False
+    device = problem.embeddings.device
+    if engine == "auto" and (device.type != "cuda" or precision == "fp32"):
+        return False
+    return triton_wanted() and fusible(problem) and triton_usable(device)
 
 
 def _column(value: Tensor | float, dtype: torch.dtype, like: Tensor) -> Tensor:

@@ -33,17 +33,22 @@ class Reduction:
         kind: log-sum-exp, maximum, or sum of the terms; sum of softplus(term), or of max(0, term).
         curve: the function f of the score.
         normalize_prototypes: divide every prototype by its norm (NormFace eq. 3) before the inner product.
-        eps: the epsilon of that norm.
+        eps: the epsilon of the norms.
+        normalize_embeddings: divide every embedding by its norm as well: every score is a cosine.
     """
 
     kind: Kind
     curve: Curve = field(default_factory=Similarity)
     normalize_prototypes: bool = True
     eps: float = EPS
+    normalize_embeddings: bool = False
 
 
 class Problem(NamedTuple):
-    """One reduction with its tensors: scale and offset are (N, 1) or (1, 1), bias is (C,)."""
+    """One reduction with its tensors: scale and offset are (N, 1) or (1, 1), bias is (C,).
+
+    `fixed_scale` is the scale where it is a number, and so known without waiting for a device.
+    """
 
     embeddings: Tensor
     prototypes: Tensor
@@ -52,6 +57,7 @@ class Problem(NamedTuple):
     scale: Tensor
     offset: Tensor | None
     bias: Tensor | None
+    fixed_scale: float | None = None
 
 
 class Reduced(NamedTuple):

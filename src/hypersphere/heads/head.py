@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from hypersphere.core import check_choice, check_finite_number, check_integer, check_positive, nearest
-from hypersphere.engines import ENGINES, compute_dtype
+from hypersphere.engines import ENGINES, PRECISIONS, Precision, ambient_precision, compute_dtype
 from hypersphere.geometry import EPS, normalize, regular_simplex, tammes
 from hypersphere.heads.inputs import check_embeddings, check_labels, check_rows, to_compute_dtype
 from hypersphere.losses import OBJECTIVES, Batch, Contrastive, Objective, Triplet
@@ -26,8 +26,11 @@ class Head(nn.Module):
         dim: width of the embeddings.
         num_classes: number of prototypes, at least 2.
         prototypes: `learned`; or fixed: `simplex` (num_classes <= dim + 1), `tammes`, or a (num_classes, dim) tensor.
-        engine: `auto`, `dense` or `chunked`.
+        engine: `auto`, `dense`, `chunked` or `triton`.
         chunk_size: classes per chunk of the chunked engine.
+        precision: of the fused engine's products, `bf16`, `fp16`, `tf32` or `fp32`; by default what autocast, the
+            embeddings' dtype or `torch.set_float32_matmul_precision` says.
+        budget: bytes that the fused engine may take for its N x C matrix; less than 2 N C saves memory for time.
         eps: the epsilon of NormFace eq. 3.
         added: further objectives that share the prototypes, with their weights.
         device, dtype: of the prototypes; a loss's own parameters stay float32.
@@ -50,6 +53,8 @@ class Head(nn.Module):
         prototypes: str | Tensor = "learned",
         engine: str = "auto",
         chunk_size: int | None = None,
+        precision: Precision | None = None,
+        budget: int | None = None,
         eps: float = EPS,
         added: Mapping[str, tuple[float, Objective]] | None = None,
         device: torch.device | str | None = None,
@@ -59,6 +64,10 @@ class Head(nn.Module):
         self.dim, self.num_classes = dim, num_classes
         self.engine = check_choice("engine", engine, ENGINES)
         self.chunk_size = None if chunk_size is None else check_integer("chunk_size", chunk_size, 1)
+        if precision is not None:
+            check_choice("precision", precision, PRECISIONS)
+        self.precision = precision
+        self.budget = None if budget is None else check_integer("budget", budget, 0)
         self.eps = check_positive("eps", eps)
         fixed = _fixed_prototypes(prototypes, num_classes, dim)
         if fixed is None:
@@ -81,6 +90,7 @@ class Head(nn.Module):
         check_embeddings(embeddings, self.dim, values=self.checked)
         labels = check_labels(labels, embeddings, self.num_classes, values=self.checked)
         check_rows(rows, labels, self.objective)
+        precision = self.precision or ambient_precision(embeddings)
         with torch.autocast(embeddings.device.type, enabled=False):
             batch = Batch(
                 to_compute_dtype(embeddings, compute_dtype(embeddings, self.weight)),
@@ -90,6 +100,8 @@ class Head(nn.Module):
                 self.eps,
                 self.engine,
                 self.chunk_size,
+                precision,
+                self.budget,
                 rows,
                 self.checked,
             )
@@ -145,6 +157,8 @@ def create_head(
     prototypes: str | Tensor = "learned",
     engine: str = "auto",
     chunk_size: int | None = None,
+    precision: Precision | None = None,
+    budget: int | None = None,
     eps: float = EPS,
     add: Additions | None = None,
     device: torch.device | str | None = None,
@@ -158,8 +172,11 @@ def create_head(
         dim: width of the embeddings.
         num_classes: number of prototypes, at least 2.
         prototypes: `learned`; or fixed: `simplex`, `tammes`, or a (num_classes, dim) tensor.
-        engine: `auto`, `dense` or `chunked`.
+        engine: `auto`, `dense`, `chunked` or `triton`.
         chunk_size: classes per chunk of the chunked engine.
+        precision: of the fused engine's products, `bf16`, `fp16`, `tf32` or `fp32`; by default what autocast, the
+            embeddings' dtype or `torch.set_float32_matmul_precision` says.
+        budget: bytes that the fused engine may take for its N x C matrix; less than 2 N C saves memory for time.
         eps: the epsilon of NormFace eq. 3; the released code's is 1e-6.
         add: further losses that share the prototypes, each with its weight and options, for example
             `{"c_contrastive": {"weight": 0.01}, "sample_margin": {"weight": 0.5}}`.
@@ -187,6 +204,8 @@ def create_head(
         prototypes=prototypes,
         engine=engine,
         chunk_size=chunk_size,
+        precision=precision,
+        budget=budget,
         eps=eps,
         added=added,
         device=device,

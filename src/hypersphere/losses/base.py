@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from hypersphere.core import Registry
-from hypersphere.engines import Curve, Kind, Reduced, Reduction, Similarity, reduce_negatives
+from hypersphere.engines import Curve, Kind, Precision, Reduced, Reduction, Similarity, reduce_negatives
 from hypersphere.geometry import EPS, norm
 
 
@@ -28,6 +28,8 @@ class Batch:
         eps: the epsilon of every norm.
         engine: name of the engine.
         chunk_size: classes per chunk.
+        precision: of the fused engine's products.
+        budget: bytes of the fused engine's matrix of derivatives.
         rows: (N,) parameters of single samples, by name.
         checked: whether the values of `rows` are looked at.
     """
@@ -39,6 +41,8 @@ class Batch:
     eps: float = EPS
     engine: str = "auto"
     chunk_size: int | None = None
+    precision: Precision | None = None
+    budget: int | None = None
     rows: Mapping[str, Tensor] = field(default_factory=dict)
     checked: bool = True
 
@@ -77,17 +81,18 @@ class Batch:
         normalize_prototypes: bool = True,
     ) -> Reduced:
         """The target's score and the reduced negatives of every row (see `hypersphere.engines.reduce_negatives`)."""
-        x = self.embeddings / norm(self.embeddings, self.eps) if normalize_embeddings else self.embeddings
         return reduce_negatives(
-            x,
+            self.embeddings,
             self.prototypes,
             self.labels,
-            Reduction(kind, curve or Similarity(), normalize_prototypes, self.eps),
+            Reduction(kind, curve or Similarity(), normalize_prototypes, self.eps, normalize_embeddings),
             scale=scale,
             offset=offset,
             bias=bias,
             engine=self.engine,
             chunk_size=self.chunk_size,
+            precision=self.precision,
+            budget=self.budget,
         )
 
 

@@ -1,0 +1,1 @@
+"""Triton kernels of the fused engine. Importing this package imports triton."""
