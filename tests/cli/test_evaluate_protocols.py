@@ -102,8 +102,13 @@ def test_ijb_with_presets_and_choices(tmp_path: Path, capsys: pytest.CaptureFixt
         "1e-1",
     ]
     plain = evaluate(tmp_path / "a", *words)
+    assert "--merge-flip given" in fails(capsys, *words, "--preset", "arcface_torch")
+    words += ["--merge-flip", "sum"]
     preset = evaluate(tmp_path / "b", *words, "--preset", "arcface_torch")
     mixed = evaluate(tmp_path / "c", *words, "--preset", "arcface_torch", "--no-keep-norm", "--search", "both")
+    assert (preset["options"]["subset"], preset["options"]["preset"]) == ("ijbc", "arcface_torch")
+    few = evaluate(tmp_path / "few", *words[:-2], "--fpir", "1e-4")
+    assert few["metrics"]["tpir@fpir=1e-4"]["not_measurable"]
     assert plain["options"]["pooling"]["flip"] == "given"
     assert preset["options"]["tar_rule"] == mixed["options"]["tar_rule"] == "nearest"
     assert mixed["options"]["pooling"]["keep_norm"] is False
@@ -146,6 +151,7 @@ def test_megaface(tmp_path: Path) -> None:
     one = evaluate(tmp_path / "a", "megaface", *lists, *apart)
     two = evaluate(tmp_path / "b", "megaface", *lists, *saved(tmp_path, together))
     assert one["metrics"] == two["metrics"]
+    assert "D.npy" in json.dumps(one["options"]["distractors"])
     assert "Worst false matches" in report(tmp_path / "c", "megaface", *lists, *noise, *apart)
     clean = json.loads((tmp_path / "c" / "result.json").read_text())
     assert (one["options"]["cleaning"], clean["options"]["cleaning"]) == ("none", "remove")

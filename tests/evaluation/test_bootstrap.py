@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hypersphere.evaluation import bootstrap_mean, bootstrap_roc, roc_curve
-from hypersphere.evaluation.bootstrap import PairWeights, WeightedRoc, subject_draws
+from hypersphere.evaluation.bootstrap import PairWeights, WeightedRoc, percentile_figure, subject_draws
 from tests.evaluation import reference
 
 
@@ -72,3 +72,17 @@ def test_too_few_subjects() -> None:
         bootstrap_mean([0.1], replicates=0)
     with pytest.raises(ValueError, match="subjects has shape"):
         bootstrap_mean([0.1, 0.2], [1])
+
+
+def test_a_share_never_has_an_interval_without_width() -> None:
+    drawn = np.zeros(1000)
+    drawn[:5] = 0.01
+    figure = percentile_figure(0.0, drawn, 400, 40, "bootstrap over subjects")
+    assert figure.interval == "wilson over subjects"
+    assert figure.low < figure.high
+    assert percentile_figure(0.5, np.full(9, 0.5), 9, 9, "bootstrap over classes", share=False).low == 0.5
+
+
+def test_nothing_to_read_off_the_curve_is_no_error() -> None:
+    drawn = bootstrap_roc([0.9, 0.8, 0.1, 0.2], [True, True, False, False], lambda roc: [], replicates=20)
+    assert drawn.shape == (20, 0)

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from hypersphere.evaluation import Figure, Result, compare_tar, mcnemar, write_result
-from hypersphere.evaluation.compare import compare_results, read_result, write_comparison
+from hypersphere.evaluation.compare import _difference, compare_results, read_result, write_comparison
 from hypersphere.evaluation.protocols import PairList, read_pairs
 from tests.evaluation.protocols.standins import made_up, write_lfw_list
 from tests.plots.reader import Reader
@@ -75,3 +75,18 @@ def test_damaged_results(pairs: PairList, tmp_path: Path) -> None:
     (tmp_path / "a" / "items.npz").write_bytes(b"PK nonsense")
     with pytest.raises(ValueError, match=r"items\.npz: damaged"):
         read_result(tmp_path / "a")
+
+
+def test_ranks_and_precisions_are_tested_too() -> None:
+    rng = np.random.default_rng(0)
+    people = np.arange(60) // 3
+    one = {"right": rng.random(60) < 0.6, "average_precisions": rng.random(60) * 0.5}
+    two = {"right": one["right"] | (rng.random(60) < 0.5), "average_precisions": one["average_precisions"] + 0.2}
+    for items in (one, two):
+        items |= {"left_subject": people, "right_subject": people}
+    rank = _difference("rank-1", one, two, 200)
+    assert rank == mcnemar(one["right"], two["right"])
+    mean = _difference("map", one, two, 200)
+    assert mean is not None
+    assert (mean.figure.value, mean.figure.low, mean.figure.high) == pytest.approx((0.2, 0.2, 0.2))
+    assert _difference("rank-5", one, two, 200) is None

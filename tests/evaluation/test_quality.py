@@ -93,6 +93,8 @@ def test_accuracy_by_shots_is_the_mean_over_classes() -> None:
 def test_bad_input() -> None:
     with pytest.raises(ValueError, match="single class"):
         angular_fisher_score(np.ones((2, 2)), [1, 1])
+    with pytest.raises(ValueError, match="needs at least 3"):
+        angular_fisher_score(np.array([[1.0, 0], [0, 1], [0.2, 1]]), [0, 1, 1])
     with pytest.raises(ValueError, match="an embedding is the zero vector"):
         angular_fisher_score(np.array([[1.0, 0], [0, 1], [0, 0]]), [0, 1, 1])
     with pytest.raises(ValueError, match="the mean of a class is the zero vector"):

@@ -73,16 +73,25 @@ def add_inputs(parser: argparse.ArgumentParser) -> None:
     made.add_argument("--device", help="cpu or cuda; what there is by default")
     made.add_argument("--save-embeddings", action="store_true", help="write embeddings.npy and names.txt to DIR too")
     parser.add_argument("--allow-missing", action="store_true", help="leave out what is missing, and count it")
-    parser.add_argument("--out", type=Path, required=True, metavar="DIR", help="result.json and report.html go there")
+    parser.add_argument(
+        "--out",
+        type=Path,
+        default=Path("runs/evaluation"),
+        metavar="DIR",
+        help="result.json and report.html go there (%(default)s)",
+    )
 
 
-def gather(options: argparse.Namespace, names: Sequence[str], title: str) -> tuple[Embeddings, NamedImages | None]:
+def gather(
+    options: argparse.Namespace, names: Sequence[str], title: str, tag: str = ""
+) -> tuple[Embeddings, NamedImages | None]:
     """The embeddings of a protocol's images, ready or made by a model; and the images, where they are given.
 
     Args:
         options: of `add_inputs`.
         names: of the images.
         title: of the protocol.
+        tag: in the names of saved files, where a protocol has more than one set of images.
     """
     given = list(options.images or [])
     if len(given) > 1:
@@ -99,7 +108,7 @@ def gather(options: argparse.Namespace, names: Sequence[str], title: str) -> tup
     if len(made) > 1:
         raise ValueError(f"{len(made)} models, arrays or snapshots: this protocol merges them with --merge concat only")
     if options.save_embeddings:
-        save_embeddings([made], [title], options.out)
+        save_embeddings([made], [title], options.out, tag)
     return made[0], source
 
 
@@ -199,11 +208,13 @@ def _embed(
     return made
 
 
-def save_embeddings(made: Sequence[Sequence[Embeddings]], titles: Sequence[str], out: Path) -> None:
+def save_embeddings(
+    made: Sequence[Sequence[Embeddings]], titles: Sequence[str], out: Path, tag_of_all: str = ""
+) -> None:
     """Write arrays and lists of names."""
     for title, several in zip(titles, made, strict=True):
         for number, embeddings in enumerate(several, start=1):
-            tag = (f"-{title}" if len(made) > 1 else "") + (f"-{number}" if len(several) > 1 else "")
+            tag = tag_of_all + (f"-{title}" if len(made) > 1 else "") + (f"-{number}" if len(several) > 1 else "")
             with Staged() as stage:
                 np.save(stage.open(out / f"embeddings{tag}.npy", replace=True), embeddings.values)
                 names = "".join(f"{name}\n" for name in embeddings.names)

@@ -116,6 +116,7 @@ def _find_data(options: argparse.Namespace) -> None:
         options.pairs = [options.data]
         return
     lists = sorted(options.data.glob("*pairs*.txt")) if options.data.is_dir() else []
+    lists = [path for path in lists if path.name == "pairs.txt"] or lists
     if len(lists) != 1:
         found = ", ".join(path.name for path in lists) or "none"
         raise ValueError(

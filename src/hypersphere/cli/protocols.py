@@ -121,6 +121,11 @@ def evaluate_ijb(options: argparse.Namespace) -> None:
     wanted = choices.pooling.flip
     if options.model and options.flip is None and wanted != "given":
         options.flip = "none" if wanted == "first" else wanted
+    if options.embeddings and wanted != "given" and options.merge_flip is None:
+        raise ValueError(
+            f"preset {options.preset} merges image and mirror image: say whether {options.embeddings[0]} holds them"
+            f" side by side (--merge-flip {wanted}) or merged already (--merge-flip given)"
+        )
     embeddings, source = gather(options, protocol.names, options.subset)
     with Progress("measuring", "pairs") as progress:
         result = protocol.evaluate(
@@ -132,7 +137,8 @@ def evaluate_ijb(options: argparse.Namespace) -> None:
             allow_missing=options.allow_missing,
             progress=progress,
         )
-    finish(result, options.out, {"": source}, f"{options.subset}, {options.preset}")
+    named = {"subset": options.subset, "preset": options.preset, **result.options}
+    finish(dataclasses.replace(result, options=named), options.out, {"": source}, f"{options.subset}, {options.preset}")
 
 
 def _ijb_options(options: argparse.Namespace) -> IjbOptions:
@@ -179,7 +185,7 @@ def evaluate_megaface(options: argparse.Namespace) -> None:
     others: Embeddings | None = None
     if options.distractor_embeddings is not None or options.distractor_images is not None:
         embeddings, source = gather(options, protocol.probes, "probes")
-        others, far = _distractors(options, protocol.distractors)
+        others, far = _distractors(options, protocol.distractors[: options.limit])
     else:
         embeddings, source = gather(options, protocol.names, "probes and distractors")
         far = None
@@ -192,13 +198,18 @@ def evaluate_megaface(options: argparse.Namespace) -> None:
             allow_missing=options.allow_missing,
             progress=progress,
         )
+    if others is not None:
+        result = dataclasses.replace(result, options={**result.options, "distractors": dict(others.options)})
     finish(result, options.out, {"": source, "distractors": far}, options.distractors.name)
 
 
 def _distractors(options: argparse.Namespace, names: tuple[str, ...]) -> tuple[Embeddings, Any]:
     if options.distractor_embeddings is None:
         return gather(
-            argparse.Namespace(**{**vars(options), "images": [options.distractor_images]}), names, "distractors"
+            argparse.Namespace(**{**vars(options), "images": [options.distractor_images]}),
+            names,
+            "distractors",
+            "-distractors",
         )
     if options.distractor_list is None:
         raise ValueError("--distractor-embeddings needs --distractor-list")

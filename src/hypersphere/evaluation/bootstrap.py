@@ -98,20 +98,26 @@ def bootstrap_roc(
     curve, weights = WeightedRoc(scores, same), PairWeights(len(np.asarray(same)), subjects)
     drawn = (curve.roc(weight) for weight in weights.draws(replicates, seed))
     rows = [None if roc is None else statistic(roc) for roc in drawn]
-    width = max((len(row) for row in rows if row is not None), default=0)
-    if width == 0:
+    if all(row is None for row in rows):
         raise ValueError("no replicate drew both kinds of pairs; there are too few subjects to bootstrap")
+    width = max(len(row) for row in rows if row is not None)
     return np.array([[np.nan] * width if row is None else row for row in rows], dtype=np.float64)
 
 
 def bootstrap_mean(
-    values: npt.ArrayLike, subjects: npt.ArrayLike | None = None, *, replicates: int = 1000, seed: int = 0
+    values: npt.ArrayLike,
+    subjects: npt.ArrayLike | None = None,
+    *,
+    share: bool = True,
+    replicates: int = 1000,
+    seed: int = 0,
 ) -> Figure:
     """The mean of values, one for each sample, with the interval of drawing their subjects.
 
     Args:
         values: (n,) numbers, such as average precisions, or whether decisions are right.
         subjects: (n,) whose sample each is; without, every sample is a subject of its own.
+        share: whether the mean is a share of decisions, as `percentile_figure` asks.
         replicates: how many draws.
         seed: of the draws.
     """
@@ -121,19 +127,19 @@ def bootstrap_mean(
     sums, counts = np.bincount(member, weights=numbers), np.bincount(member)
     drawn = [float(w @ sums) / float(w @ counts) for w in subject_draws(len(counts), replicates, seed)]
     name = "bootstrap over samples" if subjects is None else "bootstrap over subjects"
-    return percentile_figure(float(numbers.mean()), np.array(drawn), len(numbers), len(counts), name)
+    return percentile_figure(float(numbers.mean()), np.array(drawn), len(numbers), len(counts), name, share=share)
 
 
-def percentile_figure(value: float, drawn: Floats, n: int, subjects: int, name: str) -> Figure:
-    """A share with the 2.5 and 97.5 percentiles of its replicates, widened to hold the value itself.
+def percentile_figure(value: float, drawn: Floats, n: int, subjects: int, name: str, *, share: bool = True) -> Figure:
+    """A figure with the 2.5 and 97.5 percentiles of its replicates, widened to hold the value itself.
 
-    Where every replicate is the same (no error was seen, so none could be drawn) the interval is Wilson's for as many
-    decisions as there are subjects: drawing again what was seen cannot show what was not.
+    Where these are the same for a share of decisions (no error was seen, so hardly any could be drawn) the interval is
+    Wilson's for as many decisions as there are subjects: drawing again what was seen cannot show what was not.
     """
     known = drawn[~np.isnan(drawn)]
     if len(known) == 0:
         raise ValueError("no replicate could be measured; there are too few subjects to bootstrap")
-    if np.ptp(known) == 0 and 0 <= value <= 1:
+    low, high = (float(bound) for bound in np.quantile(known, [0.025, 0.975]))
+    if share and low == high == value:
         return Figure(value, *wilson_interval(value * subjects, subjects), n, "wilson over subjects")
-    low, high = np.quantile(known, [0.025, 0.975])
-    return Figure(value, min(value, float(low)), max(value, float(high)), n, name)
+    return Figure(value, min(value, low), max(value, high), n, name)

@@ -14,10 +14,13 @@ import numpy as np
 from hypersphere.core import Reporter
 from hypersphere.evaluation.arrays import Array
 from hypersphere.evaluation.figures import Figure, NotMeasurable
-from hypersphere.evaluation.paired import Difference, compare_tar, mcnemar
+from hypersphere.evaluation.paired import Difference, compare_means, compare_tar, mcnemar
 from hypersphere.evaluation.report import figure_cells, flat
 from hypersphere.evaluation.results import SCHEMA
 from hypersphere.plots import Page, points
+
+_DECISIONS = {"accuracy": "right", "rank-1": "right", "accuracy_hik_svm": "right_hik_svm"}
+"""The items that say, one by one, what a figure counts."""
 
 
 @dataclass(frozen=True)
@@ -71,7 +74,7 @@ def compare_results(
 ) -> list[ComparedMetric]:
     """The metrics that both have, with tests where decisions and scores of the same items are known.
 
-    `accuracy` gets McNemar's exact test, TAR the paired bootstrap, over subjects where they are known.
+    `accuracy` and rank 1 get McNemar's exact test, TAR and mAP the paired bootstrap, over subjects where known.
 
     Args:
         first, second: of the same protocol and the same items.
@@ -121,9 +124,14 @@ def difference_cells(row: ComparedMetric) -> list[str]:
 
 
 def _difference(name: str, one: Mapping[str, Array], two: Mapping[str, Array], replicates: int) -> Difference | None:
-    if name == "accuracy" and "right" in one and "right" in two:
-        return mcnemar(one["right"], two["right"])
-    if name.startswith("tar@far=") and {"scores", "same"} <= set(one) & set(two):
+    shared = set(one) & set(two)
+    if name in _DECISIONS and _DECISIONS[name] in shared:
+        return mcnemar(one[_DECISIONS[name]], two[_DECISIONS[name]])
+    if name == "map" and "average_precisions" in shared:
+        people = one["left_subject"], one["right_subject"]
+        precisions = one["average_precisions"], two["average_precisions"]
+        return compare_means(*precisions, subjects=people, replicates=replicates)
+    if name.startswith("tar@far=") and {"scores", "same"} <= shared:
         far = float(name.removeprefix("tar@far="))
         subjects = (one["left_subject"], one["right_subject"]) if "left_subject" in one else None
         found = compare_tar(one["scores"], two["scores"], one["same"], far, subjects=subjects, replicates=replicates)

@@ -78,7 +78,20 @@ def compare_accuracy(
         0.5
     """
     one, two = _decisions(first_right, second_right)
-    gain, weights = two.astype(np.float64) - one, PairWeights(len(one), subjects)
+    return compare_means(one, two, subjects=subjects, replicates=replicates, seed=seed)
+
+
+def compare_means(
+    first: npt.ArrayLike,
+    second: npt.ArrayLike,
+    *,
+    subjects: Subjects,
+    replicates: int = 1000,
+    seed: int = 0,
+) -> Difference:
+    """The difference of two systems' means over the same items, such as average precisions; as `compare_accuracy`."""
+    one, two = (np.asarray(values, dtype=np.float64) for values in (first, second))
+    gain, weights = two - one, PairWeights(len(one), subjects)
     return _drawn_difference(float(gain.mean()), weights.means(gain, replicates, seed), len(one), weights.name)
 
 

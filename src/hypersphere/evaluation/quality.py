@@ -49,9 +49,11 @@ def angular_fisher_score(
         return float(weights @ within / (weights @ (counts * (1 - directions @ middle))))
 
     value = score(np.ones(len(classes)))
+    if len(classes) == 2:
+        raise ValueError("labels names two classes; an interval over classes needs at least 3")
     draws = subject_draws(len(classes), replicates, seed)
     drawn = np.array([score(weights) for weights in draws if np.count_nonzero(weights) > 1])
-    return percentile_figure(value, drawn, len(rows), len(classes), "bootstrap over classes")
+    return percentile_figure(value, drawn, len(rows), len(classes), "bootstrap over classes", share=False)
 
 
 @dataclass(frozen=True)
@@ -86,7 +88,7 @@ def margins(embeddings: npt.ArrayLike, prototypes: npt.ArrayLike, labels: npt.Ar
     hits = int((known > 0).sum())
     return Margins(
         class_margin=exact(float(class_margin(centres).rad2deg()), len(centres)),
-        mean=bootstrap_mean(known),
+        mean=bootstrap_mean(known, share=False),
         minimum=exact(summary.minimum, len(known)),
         share_positive=Figure(summary.share_positive, *wilson_interval(hits, len(known)), len(known), "wilson"),
     )

@@ -260,7 +260,9 @@ def _summarise(name: str, curves: list[Roc], rate: float, metrics: Metrics, deta
     deviation = float(values.std(ddof=1))
     metrics[name] = _mean(values, deviation)
     drawn = np.array([_lowered(np.repeat(values, times)) for times in subject_draws(len(values), 1000, 0)])
-    metrics[lowered] = percentile_figure(_lowered(values), drawn, len(values), len(values), "bootstrap over trials")
+    metrics[lowered] = percentile_figure(
+        _lowered(values), drawn, len(values), len(values), "bootstrap over trials", share=False
+    )
     details[name] = {"trials": values, "sd": deviation}
 
 

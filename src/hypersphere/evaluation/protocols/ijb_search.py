@@ -11,9 +11,9 @@ import numpy as np
 
 from hypersphere.core import Reporter
 from hypersphere.evaluation.arrays import Array, Floats, Ints
-from hypersphere.evaluation.bootstrap import bootstrap_roc, percentile_figure
+from hypersphere.evaluation.bootstrap import bootstrap_mean, bootstrap_roc, percentile_figure
 from hypersphere.evaluation.counting import ScoreCounts
-from hypersphere.evaluation.figures import check_measurable, proportion, rate_name
+from hypersphere.evaluation.figures import check_measurable, rate_name
 from hypersphere.evaluation.histogram import ScoreHistogram
 from hypersphere.evaluation.identification import cmc, mate_ranks, mated, open_set_roc, open_set_scores
 from hypersphere.evaluation.roc import Roc
@@ -129,7 +129,7 @@ def search_merged(galleries: dict[str, People], probes: People, fpirs: Sequence[
         name = rate_name("merged_tpir@fpir", rate)
         missing = check_measurable(rate, len(mate))
         threshold = others.kth_largest(math.ceil(rate * len(mate)))
-        found.metrics[name] = proportion(int((own > threshold).sum()), len(own)) if missing is None else missing
+        found.metrics[name] = bootstrap_mean(own > threshold, probes.subjects) if missing is None else missing
     return found
 
 

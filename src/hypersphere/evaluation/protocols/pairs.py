@@ -8,13 +8,15 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from hypersphere.core import Reporter
 from hypersphere.core.config import as_table
 from hypersphere.evaluation.arrays import Array, Floats, Ints
+from hypersphere.evaluation.bootstrap import PairWeights, Subjects, percentile_figure
 from hypersphere.evaluation.comparison import Comparison, own_scores
 from hypersphere.evaluation.embeddings import Embeddings
-from hypersphere.evaluation.figures import Figure, proportion
+from hypersphere.evaluation.figures import Figure
 from hypersphere.evaluation.histogram import score_histogram
 from hypersphere.evaluation.protocols.pair_list import PairList
 from hypersphere.evaluation.protocols.pair_rows import PairRows, pooled
@@ -85,8 +87,8 @@ def evaluate_pairs(
     items: dict[str, Array] = {"right": decided.right, "scores": main.scores, "same": pairs.same, "fold": pairs.folds}
     if people is not None:
         items |= dict(zip(("left_subject", "right_subject"), _numbered(people), strict=True))
-    span = float(main.scores.min()), float(main.scores.max())
-    edges = np.linspace(-1, 1, BINS + 1) if how.similarity == "cosine" else np.linspace(*span, BINS + 1)
+    low, high = (-1.0, 1.0) if how.similarity == "cosine" else (float(main.scores.min()), float(main.scores.max()))
+    edges = np.linspace(low, high if high > low else low + 1, BINS + 1)
     genuine, impostors = (SortedScores(main.scores[kind]) for kind in (pairs.same, ~pairs.same))
     options = {
         "center": how.center,
@@ -149,19 +151,27 @@ def _measure(data: PairRows, how: Comparison, fars: Sequence[float], replicates:
         "fold_thresholds": decided.fold_thresholds.tolist(),
     }
     if data.several:
-        own = [verify_pairs(part, pairs.same, pairs.folds).accuracy.value for part in parts]
-        mean = float(np.mean(own))
-        metrics["mean_snapshot_accuracy"] = Figure(mean, min(own), max(own), len(pairs), "range over snapshots")
+        each_own = [verify_pairs(part, pairs.same, pairs.folds) for part in parts]
+        own = [each.accuracy.value for each in each_own]
+        rights = np.mean([each.right for each in each_own], axis=0)
+        metrics["mean_snapshot_accuracy"] = _share(rights, people)
         details["snapshot_accuracies"] = own
     roc = decided.roc
-    best = int((roc.true_accepts - roc.false_accepts).max()) + roc.impostors
-    metrics["best_accuracy"] = proportion(best, len(pairs))
     details["best_threshold"] = roc.best_threshold()
+    metrics["best_accuracy"] = _share((scores >= roc.best_threshold()) == pairs.same, people)
     if people is None:
         metrics |= curve_metrics(roc, fars)
     else:
         metrics |= pair_metrics(scores, pairs.same, people, fars, replicates=replicates)
     return _Measured(metrics, details, scores, decided)
+
+
+def _share(right: npt.ArrayLike, people: Subjects | None) -> Figure:
+    """The share of right decisions, with the interval of drawing people where they are known, pairs otherwise."""
+    numbers = np.asarray(right, dtype=np.float64)
+    weights = PairWeights(len(numbers), people)
+    drawn = weights.means(numbers, 1000, 0)
+    return percentile_figure(float(numbers.mean()), drawn, len(numbers), weights.count, weights.name)
 
 
 def _numbered(subjects: tuple[Sequence[str], Sequence[str]]) -> tuple[Ints, Ints]:

@@ -147,7 +147,7 @@ class Ytf:
                     SortedScores(scores[same]), SortedScores(scores[~same]), np.linspace(-1, 1, 101)
                 )
             },
-            thresholds={"mean of the score matrix": found.roc.best_threshold()},
+            thresholds={"mean of the score matrix": float(found.fold_thresholds.mean())},
             items=items,
             items_digest=digest((self.left[pair], self.right[pair]) for pair in kept.tolist()),
         )
