@@ -1,6 +1,9 @@
 """The command: what it prints and writes, and how it fails."""
 
+import os
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -40,3 +43,11 @@ def test_version(capsys: pytest.CaptureFixture[str]) -> None:
         main(["--version"])
     assert leaving.value.code == 0
     assert capsys.readouterr().out.startswith("hypersphere 0.")
+
+
+def test_a_reader_that_has_seen_enough_is_no_error() -> None:
+    command = f"{sys.executable} -m hypersphere theory --list | head -n 1; echo ${{PIPESTATUS[0]}}"
+    source = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2] / "src"), "PYTHONUNBUFFERED": "1"}
+    run = subprocess.run(["bash", "-c", command], env=source, capture_output=True, text=True, check=False)
+    assert run.stderr == ""
+    assert run.stdout.splitlines()[-1] in ("0", "141")

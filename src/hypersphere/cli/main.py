@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 from collections.abc import Sequence
 
@@ -24,6 +25,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     _take_settings(parser, options, rest)
     try:
         options.run(options)
+        sys.stdout.flush()
+    except BrokenPipeError:  # whoever read the output has seen enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 141
     except (ValueError, OSError, ModuleNotFoundError, TrainingStopped) as error:
         print(f"hypersphere: {error}", file=sys.stderr)
         return 2

@@ -45,6 +45,7 @@ th, td { text-align: right; padding: .35rem .8rem .35rem 0; border-bottom: 1px s
 th { font-weight: 600; vertical-align: bottom }
 th:last-child, td:last-child { padding-right: 0 }
 td { white-space: nowrap }
+@media (min-width: 45rem) { td { white-space: normal } }
 th:first-child, td:first-child { text-align: left }
 table.options th, table.options td { text-align: left; overflow-wrap: anywhere; white-space: normal }
 table.options th { width: 9.5rem; font-weight: 400; color: var(--soft); vertical-align: top }
