@@ -81,3 +81,13 @@ def test_a_terminal_gets_a_bar(clock: Clock) -> None:
         clock.now = 4000.0
         report(1, 4)
     assert stream.getvalue() == "\r\x1b[2K[######..................] work: 1/4 it, 4,000.0 s each, 3:20:00 left\n"
+
+
+def test_what_was_done_before_does_not_count_in_the_rate(clock: Clock) -> None:
+    stream = Terminal()
+    with Progress("work", "steps", stream=stream) as report:
+        clock.now = 5.0
+        report.begin(9000)
+        clock.now = 15.0
+        report(9010, 10_000, "loss 1")
+    assert "9,010/10,000 steps, 1.0 a second, 16:30 left, loss 1" in stream.getvalue()

@@ -104,3 +104,10 @@ def test_a_log_drops_what_came_after_the_checkpoint(tmp_path: Path) -> None:
     again.write({"step": 4, "loss": 9.0})
     assert [(record["step"], record["loss"]) for record in read_log(path)] == [(1, 0.5), (2, 1.0), (3, 1.5), (4, 9.0)]
     assert all(json.loads(line) for line in path.read_text().splitlines())
+
+
+def test_a_score_that_is_no_number_is_not_the_best(tmp_path: Path) -> None:
+    checkpoints = Checkpoints(tmp_path, keep=1)
+    for step, score in enumerate((float("nan"), 0.5, 0.7, 0.1), start=1):
+        checkpoints.save(step, {}, score)
+    assert checkpoints.best() == 3
