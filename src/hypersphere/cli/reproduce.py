@@ -23,6 +23,7 @@ def add_command(commands: Any) -> None:
     parser.add_argument("--paper", help="only items of a paper, such as normface")
     parser.add_argument("--data", type=Path, help="the data set that a real item needs: a file or a folder")
     parser.add_argument("--seeds", type=int, default=1, help="runs of each training, from seed 0 on (%(default)s)")
+    parser.add_argument("--epochs", type=int, help="of a real item that trains, such as the paper's own number")
     parser.add_argument(
         "--pages", action="store_true", help="assemble the pages from the results in --out, run nothing"
     )
@@ -48,6 +49,8 @@ def run_reproduce(options: argparse.Namespace) -> int:
     if options.data is not None and not options.data.exists():
         raise ValueError(f"--data {options.data}: there is no such file or folder")
     seeds = tuple(range(check_integer("--seeds", options.seeds, 1)))
+    if options.epochs is not None:
+        check_integer("--epochs", options.epochs, 1)
     entries = [catalogue[name] for name in options.items] if options.items else chosen
     problems = {entry.id: missing(entry, options.data) for entry in entries}
     for name in options.items:
@@ -61,7 +64,9 @@ def run_reproduce(options: argparse.Namespace) -> int:
         for place, entry in enumerate(ready, start=1):
             print(f"\n{entry.id}: {entry.title}", flush=True)
             try:
-                result = run_entry(entry, options.out, data=options.data, seeds=seeds, progress=Progress)
+                result = run_entry(
+                    entry, options.out, data=options.data, seeds=seeds, epochs=options.epochs, progress=Progress
+                )
             except (ValueError, OSError) as error:
                 if options.items:
                     raise

@@ -4,7 +4,13 @@ An item is a function of a `Job` that returns an `Outcome`, registered with `@it
 imported below.
 """
 
-from hypersphere.reproduce import theory_items  # registers its items
+from hypersphere.reproduce import (  # register their items
+    illustrations,
+    mnist_items,
+    mnist_radial,
+    mnist_tables,
+    theory_items,
+)
 from hypersphere.reproduce.catalogue import KINDS, Catalogue, Entry, Paper, load_catalogue
 from hypersphere.reproduce.items import Finding, Job, Outcome, find_item, from_report, item, item_ids
 from hypersphere.reproduce.pages import state, write_pages
@@ -22,10 +28,14 @@ __all__ = [
     "Result",
     "find_item",
     "from_report",
+    "illustrations",
     "item",
     "item_ids",
     "load_catalogue",
     "missing",
+    "mnist_items",
+    "mnist_radial",
+    "mnist_tables",
     "read_result",
     "read_results",
     "recipe_command",

@@ -70,12 +70,14 @@ class Job:
         entry: its line of the catalogue.
         data: of a `real` item, the path.
         seeds: of a `pocket` or `real` item that trains, one run each.
+        epochs: of a `real` item that trains; its own small number by default.
         progress: see `ProgressFactory`.
     """
 
     entry: Entry
     data: Path | None = None
     seeds: tuple[int, ...] = (0,)
+    epochs: int | None = None
     progress: ProgressFactory = silent
 
     def value(self, name: str, ours: float, *, digits: int | None = None, note: str = "") -> Finding:

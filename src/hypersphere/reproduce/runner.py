@@ -31,6 +31,7 @@ def run_entry(
     *,
     data: Path | None = None,
     seeds: tuple[int, ...] = (0,),
+    epochs: int | None = None,
     progress: ProgressFactory = silent,
 ) -> Result:
     """Run one item and write its result and figures.
@@ -40,6 +41,7 @@ def run_entry(
         folder: for `results/` and `images/`.
         data: the path that a `real` item needs.
         seeds: of an item that trains.
+        epochs: of a `real` item that trains; its own small number by default.
         progress: shown while it runs.
     """
     problem = missing(entry, data)
@@ -47,5 +49,10 @@ def run_entry(
     if problem or run is None:
         raise ValueError(f"{entry.id} cannot run: {problem}")
     start = time.monotonic()
-    outcome = run(Job(entry=entry, data=data, seeds=seeds, progress=progress))
-    return write_result(folder, entry.id, outcome, command=entry.command, seconds=time.monotonic() - start, seeds=seeds)
+    outcome = run(Job(entry=entry, data=data, seeds=seeds, epochs=epochs, progress=progress))
+    command = entry.command
+    if len(seeds) > 1:
+        command += f" --seeds {len(seeds)}"
+    if epochs is not None:
+        command += f" --epochs {epochs}"
+    return write_result(folder, entry.id, outcome, command=command, seconds=time.monotonic() - start, seeds=seeds)
