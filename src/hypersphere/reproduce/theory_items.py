@@ -18,6 +18,7 @@ from hypersphere.theory import (
     Setting,
     best_probability,
     draw_toy,
+    half_nearest_angle,
     log_negative_weight,
     margin_loss,
     softmax_bound,
@@ -154,12 +155,19 @@ def toy(job: Job) -> Outcome:
 def termination(job: Job) -> Outcome:
     """App. B on Fig. 5: the angle with 1 - p_y = 0.1 under the best margins."""
     findings = []
-    for name, value in BEST_MARGINS.items():
-        angle = termination_angle(vary(Setting(), name, value))
-        what = f"{LOSS_NAMES[name]}, {name} = {value}, degrees"
-        findings.append(job.value(what, math.degrees(angle if angle is not None else math.nan)))
-    report = _report("termination")
-    return Outcome(findings=findings, figures={"fig5": report.figures["termination"]}, notes=report.notes)
+    for weight in ("approximation", "exact"):
+        for name, value in BEST_MARGINS.items():
+            angle = termination_angle(vary(Setting(weight=weight), name, value))
+            degrees = math.degrees(angle if angle is not None else math.nan)
+            what = f"{LOSS_NAMES[name]}, {name} = {value}, degrees"
+            if weight == "approximation":
+                findings.append(job.value(what, degrees, digits=2))
+            else:
+                findings.append(Finding(what=f"{what}, with the exact wrong-class weight", ours=f"{degrees:.2f}"))
+    half = math.degrees(half_nearest_angle(85_742, 512))
+    findings.append(Finding(what="half the exact angle to the nearest prototype, degrees", ours=f"{half:.2f}"))
+    notes = ["The angle with 1 - p_y = 0.1 at C = 85,742, d = 512, s = 64, with the wrong-class weight of eq. 10."]
+    return Outcome(findings=findings, figures={"fig5": _report("termination").figures["termination"]}, notes=notes)
 
 
 @item("ampface/fig7")
