@@ -39,6 +39,7 @@ def test_an_item_writes_result_figures_and_pages(tmp_path: Path, capsys: pytest.
         (["sphereface/fig7"], "needs CASIA-WebFace"),
         (["sphereface2/fig6", "--all"], "--all"),
         (["sphereface2/fig6", "--seeds", "0"], "--seeds"),
+        (["sphereface2/fig6", "--epochs", "0"], "--epochs"),
         (["sphereface2/fig6", "--data", "nowhere"], "--data nowhere: there is no such file"),
     ],
 )

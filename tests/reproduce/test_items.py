@@ -96,7 +96,7 @@ def test_pages_show_what_was_run_and_what_was_not(tmp_path: Path) -> None:
     page = (tmp_path / "sphereface2.md").read_text()
     assert "| g(-0.2) at t = 3 | -0.9 | -0.872 | 0.05 | yes |" in page
     assert "![Fig. 6: The similarity adjustment g for several t](images/sphereface2-fig6.png)" in page
-    assert "## Fig. 9\n\nROC curves on IJB-B and IJB-C (real).\n\n**Not run.** Needs VGGFace2" in page
+    assert "## Fig. 9\n\nROC curves on IJB-B and IJB-C (real).\n\n**Not run.** It needs VGGFace2" in page
     index = (tmp_path / "index.md").read_text()
     assert (
         "| [Fig. 6](sphereface2.md#fig-6) | theory | The similarity adjustment g for several t | 2 of 2 held |" in index

@@ -32,6 +32,11 @@ class Digits:
         """(n, 1, 28, 28) in [-1, 1]."""
         return self.images[chosen][:, None].float() / 127.5 - 1
 
+    def some(self, count: int) -> Digits:
+        """So many of them at random, always the same: a file may be sorted by class."""
+        chosen = torch.randperm(len(self.labels), generator=torch.Generator().manual_seed(0))[:count]
+        return Digits(self.images[chosen], self.labels[chosen])
+
     def to(self, device: str) -> Digits:
         """The same, elsewhere."""
         return Digits(self.images.to(device), self.labels.to(device))
@@ -72,12 +77,21 @@ def _digits(images: Any, labels: Any) -> Digits:
 class DeeperLeNet(nn.Sequential):
     """LeNet with two 3 x 3 convolutions a stage, of width 16, 32 and 64, with PReLU.
 
-    NormFace's toy has "a deeper LeNet" that it does not print.
+    NormFace's toy has "a deeper LeNet" that it does not print. It learns 2-D features of digits where the 4-layer CNN
+    of Largest Margins does not.
+
+    Args:
+        dim: width of the features.
+        last_relu: a ReLU on them; they then start above zero, for a feature below it would never learn.
     """
 
-    def __init__(self, dim: int) -> None:
+    def __init__(self, dim: int, *, last_relu: bool = False) -> None:
         stages = [layer for sizes in ((1, 16), (16, 32), (32, 64)) for layer in _stage(*sizes)]
-        super().__init__(*stages, nn.Flatten(), nn.Linear(64 * 3 * 3, dim))
+        last = nn.Linear(64 * 3 * 3, dim)
+        super().__init__(*stages, nn.Flatten(), last, *([nn.ReLU()] if last_relu else []))
+        if last_relu:
+            nn.init.normal_(last.weight, std=0.05)
+            nn.init.constant_(last.bias, 2.0)
 
 
 def _stage(inputs: int, outputs: int) -> list[nn.Module]:
@@ -87,9 +101,9 @@ def _stage(inputs: int, outputs: int) -> list[nn.Module]:
     return [first, nn.PReLU(outputs), second, nn.PReLU(outputs), nn.MaxPool2d(2)]
 
 
-def small_network(dim: int, *, last_relu: bool = False) -> nn.Module:
+def small_network(dim: int) -> nn.Module:
     """The 4-layer CNN of Largest Margins."""
-    return create_backbone("cnn4", dim=dim, input_size=_SIZE, channels=1, last_relu=last_relu)
+    return create_backbone("cnn4", dim=dim, input_size=_SIZE, channels=1)
 
 
 @dataclass(frozen=True)
@@ -105,11 +119,10 @@ class TrainedDigits:
         return found.detach() if isinstance(found, Tensor) else torch.zeros(10)
 
     @torch.no_grad()
-    def features(self, digits: Digits, count: int | None = None) -> Tensor:
-        """(n, dim) embeddings of the first `count` images."""
-        total = len(digits.labels) if count is None else count
-        starts = range(0, total, _PIECE)
-        return torch.cat([self.network(digits.pixels(slice(at, min(at + _PIECE, total)))) for at in starts])
+    def features(self, digits: Digits) -> Tensor:
+        """(N, dim) embeddings."""
+        starts = range(0, len(digits.labels), _PIECE)
+        return torch.cat([self.network(digits.pixels(slice(at, at + _PIECE))) for at in starts])
 
 
 def train_digits(
@@ -129,8 +142,8 @@ def train_digits(
 ) -> TrainedDigits:
     """SGD with momentum 0.9 and cosine annealing (Largest Margins App. C.2); on a GPU where there is one.
 
-    No augmentation. Prototypes start as torch's linear layer does: where they are normalised, a shorter start would
-    be a larger rate.
+    No augmentation. Prototypes that the loss normalises start as torch's linear layer does: for them a shorter start
+    would be a larger rate.
 
     Args:
         digits: to train on.
@@ -151,8 +164,10 @@ def train_digits(
     net = network(dim).to(memory_format=torch.channels_last)  # type: ignore[call-overload]
     head = create_head(loss, dim=dim, num_classes=10, engine="dense", **(options or {}))
     head.checked = False
-    nn.init.uniform_(head.weight, -(dim**-0.5), dim**-0.5)
-    net.to(device), head.to(device)
+    if head.objective.normalizes_prototypes:
+        nn.init.uniform_(head.weight, -(dim**-0.5), dim**-0.5)
+    net.to(device)
+    head.to(device)
     optimizer = torch.optim.SGD([*net.parameters(), *head.parameters()], lr=rate, momentum=0.9, weight_decay=decay)
     each = len(digits.labels) // batch_size
     schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, epochs * each)

@@ -11,35 +11,18 @@ from torch import Tensor
 
 from hypersphere.geometry import normalize
 from hypersphere.plots import Line, Panel, draw_features, draw_panels, new_figure
-from hypersphere.reproduce.digits import DeeperLeNet, TrainedDigits, train_digits
+from hypersphere.reproduce.digits import train_digits
 from hypersphere.reproduce.items import Finding, Job, Outcome, item
-from hypersphere.reproduce.mnist_items import BATCH, EPOCHS, RATE, SHOWN, accuracy, mnist, panel_of
+from hypersphere.reproduce.mnist_items import EPOCHS, accuracy, how, mnist, panel_of, train_plane
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 
-def _lenet(job: Job, seed: int, *, bias: bool) -> TrainedDigits:
-    train, _ = mnist(job.data)
-    with job.progress(f"{'with' if bias else 'without'} bias, seed {seed}", "steps") as report:
-        return train_digits(
-            train,
-            "softmax",
-            epochs=job.epochs or EPOCHS,
-            dim=2,
-            network=DeeperLeNet,
-            options={"bias": bias},
-            rate=RATE,
-            batch_size=BATCH,
-            seed=seed,
-            progress=report,
-        )
-
-
 @item("normface/fig2")
 def radial(job: Job) -> Outcome:
     """Fig. 2: 2-D features under softmax, and the probability of class 0 over the plane."""
-    trained = _lenet(job, job.seeds[0], bias=False)
+    trained = train_plane(job, "without bias", "softmax", bias=False)
     title, features, labels = panel_of(job, "softmax, without bias", trained)
     euclidean, angular = mixed_up(features, labels)
     findings = [
@@ -52,9 +35,11 @@ def radial(job: Job) -> Outcome:
         ),
     ]
     weight = trained.head.weight.detach()
-    note = f"A LeNet with two convolutions a stage, {job.epochs or EPOCHS} epochs; {SHOWN:,} training images are drawn."
     return Outcome(
-        findings=findings, figures={"fig2": lambda: _draw_radial(title, features, labels, weight)}, notes=[note]
+        findings=findings,
+        figures={"fig2": lambda: _draw_radial(title, features, labels, weight)},
+        notes=how(job),
+        seeds=job.seeds[:1],
     )
 
 
@@ -91,7 +76,7 @@ def _draw_radial(title: str, features: Tensor, labels: Tensor, weight: Tensor) -
 @item("normface/fig3")
 def bias_at_zero(job: Job) -> Outcome:
     """Fig. 3: with a bias a class may lie around zero, where its directions mean nothing."""
-    runs = {seed: _lenet(job, seed, bias=True) for seed in job.seeds}
+    runs = {seed: train_plane(job, f"seed {seed}", "softmax", seed=seed, bias=True) for seed in job.seeds}
     panels, shares, findings = [], [], []
     for seed, trained in runs.items():
         _, features, labels = panel_of(job, "", trained)
@@ -112,10 +97,7 @@ def bias_at_zero(job: Job) -> Outcome:
             note="the paper shows two selected runs",
         )
     )
-    note = (
-        f"A LeNet with two convolutions a stage, softmax with bias, {job.epochs or EPOCHS} epochs, all seeds are shown."
-    )
-    return Outcome(findings=findings, figures={"fig3": lambda: draw_features(panels)}, notes=[note])
+    return Outcome(findings=findings, figures={"fig3": lambda: draw_features(panels)}, notes=how(job))
 
 
 def _draw_ratios(ratios: dict[int, list[float]], each: int) -> Figure:

@@ -120,10 +120,15 @@ def _not_run(entry: Entry) -> list[str]:
     if find_item(entry.id) is not None:
         need = f" It needs {entry.needs}." if entry.kind == "real" else ""
         return [f"**Not run yet.**{need} `{entry.command}`"]
-    needs = f" Needs {entry.needs}." if entry.needs else ""
-    recipe = f" The recipe: `{recipe_command(entry)}`" if entry.recipe else ""
-    values = [f"\nThe paper: {'; '.join(f'{k} {v:.10g}' for k, v in entry.values.items())}."] if entry.values else []
-    return [f"**Not run.**{needs}{recipe}", *values]
+    if entry.kind == "real":
+        lines = [f"**Not run.** It needs {entry.needs}."]
+    else:
+        lines = [f"**Not run yet.** The paper's own experiment needs {entry.needs}."]
+    if entry.recipe:
+        lines += [f"The recipe for it: `{recipe_command(entry)}`."]
+    if entry.values:
+        lines += ["", f"The paper: {'; '.join(f'{name} {value:.10g}' for name, value in entry.values.items())}."]
+    return lines
 
 
 def _findings(findings: Sequence[Finding]) -> list[str]:

@@ -50,9 +50,10 @@ def run_entry(
         raise ValueError(f"{entry.id} cannot run: {problem}")
     start = time.monotonic()
     outcome = run(Job(entry=entry, data=data, seeds=seeds, epochs=epochs, progress=progress))
+    used = seeds if outcome.seeds is None else outcome.seeds
     command = entry.command
-    if len(seeds) > 1:
-        command += f" --seeds {len(seeds)}"
+    if len(used) > 1:
+        command += f" --seeds {len(used)}"
     if epochs is not None:
         command += f" --epochs {epochs}"
-    return write_result(folder, entry.id, outcome, command=command, seconds=time.monotonic() - start, seeds=seeds)
+    return write_result(folder, entry.id, outcome, command=command, seconds=time.monotonic() - start, seeds=used)
