@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from hypersphere.theory.explorer import save_explorer
+from hypersphere.theory import save_explorer
 from tests.theory.browser import NAMES, Browser, find_browser
 
 

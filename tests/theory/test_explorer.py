@@ -200,6 +200,10 @@ def test_the_spheres_gradient_is_the_heads(maths: Browser, name: str, case: str)
     assert found["margins"]["classes"] == pytest.approx(degrees, abs=1e-9)
     least = sample_margins(samples.detach(), points[:classes], labels).min().item()
     assert found["margins"]["cosine"] == pytest.approx(least, abs=1e-9)
+    angles = (samples.detach() @ points[:classes].T).arccos().rad2deg()
+    own = angles.gather(1, labels[:, None])[:, 0]
+    nearest = angles.scatter(1, labels[:, None], math.inf).amin(1)
+    assert found["margins"]["samples"] == pytest.approx((nearest - own).min().item(), abs=1e-9)
 
 
 def test_slopes_are_finite_differences(maths: Browser) -> None:

@@ -60,6 +60,9 @@ def test_a_link_holds_every_setting(browser: Browser, address: str) -> None:
       return values;
     })()""")
     assert sum(changed[key] != defaults[key] for key in defaults) > len(defaults) - 4
+    always = browser.run("settings.encode(settings.defaults())")
+    for key in ("C", "d", "s", "cursor", "sphere.turn", "sphere.loss", "arcface.m", "losses"):
+        assert f"{key}=" in always, "a link keeps its meaning when defaults change"
     link = browser.run(f"settings.encode({json.dumps(changed)})")
     assert browser.run(f"settings.decode({json.dumps(link)})") == changed
     browser.open("about:blank")

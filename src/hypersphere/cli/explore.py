@@ -7,7 +7,7 @@ import webbrowser
 from pathlib import Path
 from typing import Any
 
-from hypersphere.theory.explorer import save_explorer
+from hypersphere.theory import save_explorer
 
 
 def add_command(commands: Any) -> None:

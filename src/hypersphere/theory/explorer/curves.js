@@ -43,8 +43,8 @@ const curves = (() => {
       return loss.coupled ? pulled + (p.C - 1) * coupling(own) : pulled;
     }
 
-    // dL/d theta_j of one wrong class at its own angle, the C - 2 others at their expectation, per radian: a function of
-    // theta_j for a target's angle.
+    // dL/d theta_j of one wrong class at its own angle, the C - 2 others at their expectation, per radian: for a
+    // target's angle, a function of theta_j.
     function wrongGradient(own) {
       const rest = loss.kind !== "sum" && p.C > 2 ? logWeight(own, p.C - 2) : -Infinity;
       return (angle) => {

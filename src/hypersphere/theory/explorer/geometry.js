@@ -42,10 +42,13 @@ const geometry = (() => {
   }
 
   // log B((d-1)/2, 1/2), from B(a+1, 1/2) = B(a, 1/2) a / (a + 1/2).
+  const logBetas = new Map();
   function logBeta(dim) {
+    if (logBetas.has(dim)) return logBetas.get(dim);
     let a = dim % 2 === 0 ? 0.5 : 1;
     let value = dim % 2 === 0 ? Math.log(Math.PI) : Math.log(2);
     for (; a < (dim - 1) / 2; a++) value += Math.log(a / (a + 0.5));
+    logBetas.set(dim, value);
     return value;
   }
 

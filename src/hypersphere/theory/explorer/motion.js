@@ -66,8 +66,8 @@ const motion = (() => {
     return { loss, gradient: found, bias };
   }
 
-  // One step of Adam with one size per vector, on the sphere; its length falls with the number of steps. The gradient is
-  // first divided by its own size, for a loss that is nearly zero would hardly move: its logarithm has that direction.
+  // One step of Adam with one size per vector, on the sphere; its length falls with the number of steps. The gradient
+  // is first divided by its own size, for a loss near zero would hardly move: its logarithm has that direction.
   // A bias left to its start (p.learned) moves too, r times as far, for it stands beside r cos.
   function advance(state, name, start, rate) {
     const p = start.learned && state.bias.value !== null ? { ...start, b: state.bias.value } : start;

@@ -48,22 +48,31 @@ const page = (() => {
     if (location.hash !== hash) history.replaceState(null, "", hash);
   }
 
-  // The curves of every chosen loss: rows of [degrees, logit, loss, target gradient, wrong-class gradient].
-  function sampled() {
-    return state.values.losses.map((name) => {
-      const curve = curves.expected(name, losses.resolve(name, state.values));
-      const wrong = curve.wrongGradient(state.values.own / DEGREES);
-      const at = (degrees) => {
-        const angle = degrees / DEGREES;
-        return [degrees, curve.logit(angle), curve.value(angle), curve.targetGradient(angle), wrong(angle)];
-      };
-      const rows = Array.from({ length: POINTS + 1 }, (_, i) => at((180 * i) / POINTS));
-      const end = curve.termination();
-      return { name, index: settings.NAMES.indexOf(name), rows, at, end: end === null ? null : end * DEGREES };
-    });
+  // A function of settings that remembers its last value for each name.
+  function remembered(f) {
+    const last = new Map();
+    return (name, ...inputs) => {
+      const key = JSON.stringify(inputs);
+      if (last.get(name)?.key !== key) last.set(name, { key, value: f(name, ...inputs) });
+      return last.get(name).value;
+    };
   }
 
-  const nearest = () => geometry.nearestAngle(state.values.C, state.values.d) * DEGREES;
+  // The curves of a loss: rows of [degrees, logit, loss, target gradient, wrong-class gradient].
+  const sampled = remembered((name, p, own) => {
+    const curve = curves.expected(name, p);
+    const wrong = curve.wrongGradient(own / DEGREES);
+    const at = (degrees) => {
+      const angle = degrees / DEGREES;
+      return [degrees, curve.logit(angle), curve.value(angle), curve.targetGradient(angle), wrong(angle)];
+    };
+    const rows = Array.from({ length: POINTS + 1 }, (_, i) => at((180 * i) / POINTS));
+    const end = curve.termination();
+    return { name, index: settings.NAMES.indexOf(name), rows, at, end: end === null ? null : end * DEGREES };
+  });
+
+  const nearestOf = remembered((_, classes, dim) => geometry.nearestAngle(classes, dim) * DEGREES);
+  const nearest = () => nearestOf("nearest", state.values.C, state.values.d);
 
   function chartsOf(found) {
     const angle = nearest();
@@ -91,7 +100,8 @@ const page = (() => {
   }
 
   function showCurves() {
-    drawn = sampled();
+    const { own } = state.values;
+    drawn = state.values.losses.map((name) => sampled(name, losses.resolve(name, state.values), own));
     chartsOf(drawn).forEach((content, i) => {
       const svg = $("charts").children[i];
       svg.setAttribute("aria-label", `${content.title} of ${names()}; the values are in the table below`);
@@ -103,7 +113,8 @@ const page = (() => {
     $("facts").textContent =
       `Expected angle to the nearest prototype ${angle.toFixed(2)}° (AmpFace Prop. 1), half of it ` +
       `${(angle / 2).toFixed(2)}°; expected wrong-class weight Σ e^(s cos θⱼ) = ${weight.toPrecision(4)} (Prop. 3). ` +
-      "Dots mark where a loss ends: 1 − p = 0.1.";
+      "Dots mark where a loss ends: 1 − p = 0.1, with p of the target among all classes (SphereFace2: of its own " +
+      "classifier).";
     showTable(angle / 2);
   }
 
@@ -119,7 +130,7 @@ const page = (() => {
       const first = element("th", { scope: "row" }, swatch(index), TABLE[name].title);
       return element("tr", {}, first, ...cells.map((cell) => element("td", {}, cell)));
     });
-    const text = `Where each loss ends, and its values at ${cursor}° (the last: θⱼ = ${cursor}°, the target at ${own}°)`;
+    const text = `Where each loss ends, and its values at ${cursor}° (dL/dθⱼ: θⱼ = ${cursor}°, target at ${own}°)`;
     const caption = element("caption", { className: "formula" }, text);
     $("table").replaceChildren(caption, element("thead", {}, head), element("tbody", {}, ...rows));
   }
