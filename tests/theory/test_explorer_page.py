@@ -52,7 +52,7 @@ def test_a_link_holds_every_setting(browser: Browser, address: str) -> None:
       const draw = motion.random(7);
       for (const [key, item] of settings.ALL) {
         const raw = item.min + draw() * (item.max - item.min);
-        values[key] = item.integer ? Math.round(raw) : Number(raw.toPrecision(6));
+        values[key] = item.integer || item.toggle ? Math.round(raw) : Number(raw.toPrecision(6));
       }
       values.losses = ["normface", "sphereface2_c", "c_triplet"];
       values["sphere.loss"] = "circle";
@@ -152,6 +152,55 @@ def test_the_keyboard_reaches_everything(browser: Browser) -> None:
         assert stop in seen, stop
 
 
+def test_arrow_keys_leave_the_smallest_value(browser: Browser) -> None:
+    browser.run("page.state.change('C', 2)")
+    settle(browser)
+    browser.run("document.querySelector('#space input[data-key=C]').focus()")
+    for _ in range(15):
+        browser.press("ArrowRight")
+        settle(browser)
+    assert browser.run("page.state.values.C") == 3
+
+
+def mouse(browser: Browser, kind: str, x: float, y: float, buttons: int = 0) -> None:
+    button = "left" if buttons or kind == "mouseReleased" else "none"
+    browser.call("Input.dispatchMouseEvent", type=kind, x=x, y=y, button=button, buttons=buttons, clickCount=1)
+
+
+def middle(browser: Browser, selector: str) -> tuple[float, float]:
+    script = f"""(() => {{
+      const node = document.querySelector("{selector}");
+      node.scrollIntoView({{ block: "center" }});
+      const box = node.getBoundingClientRect();
+      return [box.left + box.width / 2, box.top + box.height / 2];
+    }})()"""
+    x, y = browser.run(script)
+    return x, y
+
+
+def test_the_mouse_turns_the_sphere_and_moves_the_cursor(browser: Browser) -> None:
+    x, y = middle(browser, "#canvas")
+    mouse(browser, "mousePressed", x, y, 1)
+    mouse(browser, "mouseMoved", x + 40, y + 10, 1)
+    mouse(browser, "mouseReleased", x + 40, y + 10)
+    turn, tilt = browser.run("[page.state.values['sphere.turn'], page.state.values['sphere.tilt']]")
+    assert turn > 30 + 5
+    assert tilt > 20 + 1
+    assert f"sphere.turn={turn:g}" in browser.run("location.hash")
+    x, y = middle(browser, "#charts svg")
+    mouse(browser, "mouseMoved", x, y)
+    settle(browser)
+    assert browser.run("page.state.values.cursor") == pytest.approx(90, abs=12)
+
+
+def test_the_link_button_says_what_it_did(browser: Browser) -> None:
+    browser.run("document.getElementById('copy').click()")
+    settle(browser)
+    assert browser.run("document.getElementById('said').textContent") in ("Copied.", "The address bar holds the link.")
+    browser.run("(page.state.change('C', 7), document.getElementById('reset-all').click())")
+    assert browser.run("page.state.values") == browser.run("settings.defaults()")
+
+
 def test_play_pause_step_reset(browser: Browser) -> None:
     browser.run("document.getElementById('play').focus()")
     browser.press(" ")
@@ -208,7 +257,7 @@ def test_exports(browser: Browser) -> None:
     assert [float(value) for value in list(row.values())[1:]] == drawn
     sphere = list(csv.DictReader(io.StringIO(content(browser, "sphere.csv").decode())))
     assert [row["kind"] for row in sphere] == ["prototype"] * 8 + ["sample"] * 40
-    for name, size in (("curves", (920, 656)), ("sphere", (640, 640))):
+    for name, size in (("curves", (920, 704)), ("sphere", (640, 640))):
         root = ET.fromstring(content(browser, f"{name}.svg"))
         assert (float(root.get("width", 0)), float(root.get("height", 0))) == size
         assert "losses=ampface" in root.findtext(f"{{{SVG}}}desc", "")

@@ -23,6 +23,7 @@ const controls = (() => {
 
   // `state.values` holds the settings, `state.change(key, value)` is called for a new value.
   function field(item, state) {
+    if (item.toggle) return toggle(item, state);
     const name = [item.symbol, item.label].filter(Boolean).join(", ");
     const { min, max, step } = item;
     const range = item.logarithmic ? { min: 0, max: TICKS, step: 1 } : { min, max, step };
@@ -48,7 +49,9 @@ const controls = (() => {
     function refreshOne() {
       const now = state.values[item.key];
       const shown = now === null ? state.automatic(item.key) : now;
-      slider.value = item.logarithmic ? place(item, shown) : shown;
+      // A place that stands for this value is kept: between small integers an arrow key needs several steps.
+      const stands = item.logarithmic && value(item, slider.valueAsNumber) === shown;
+      if (!stands) slider.value = item.logarithmic ? place(item, shown) : shown;
       slider.setAttribute("aria-valuetext", Number(shown.toPrecision(6)));
       if (document.activeElement !== box || box.valueAsNumber !== shown) box.value = Number(shown.toPrecision(12));
       check.checked = now === null;
@@ -77,5 +80,5 @@ const controls = (() => {
     }
   }
 
-  return { element, field, toggle, refresh };
+  return { element, field, refresh };
 })();

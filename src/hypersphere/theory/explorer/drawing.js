@@ -5,7 +5,7 @@ const drawing = (() => {
   const COLORS = ["#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "ink", "#7F7F7F"];
   const DASHES = ["", "7 3", "2 3"];
   const FONT = "font-family:system-ui,sans-serif";
-  const EDGE = { left: 52, right: 10, top: 26, bottom: 36 };
+  const EDGE = { left: 52, right: 16, top: 26, bottom: 36 };
 
   const ENTITIES = { "&": "&amp;", "<": "&lt;", ">": "&gt;", '"': "&quot;" };
 
@@ -95,20 +95,21 @@ const drawing = (() => {
   // A piece of a loss's line, 26 x 8.
   const sample = (index, palette) => line([[0, 4], [26, 4]], stroke(index, palette));
 
-  // Several charts and a legend as one file. `note` is kept in it as its description.
-  function sheet(charts, legend, note) {
+  // Several charts, a legend and a line below as one file. `note` is kept in it as its description.
+  function sheet(charts, legend, below, note) {
     const [width, height, row] = [460, 300, 18];
     const rows = Math.ceil(charts.length / 2);
-    const total = rows * height + Math.ceil(legend.length / 2) * row + 20;
+    const total = rows * height + (legend.length + 1) * row + 14;
     const body = charts.map((content, i) => {
       const place = `translate(${(i % 2) * width} ${Math.floor(i / 2) * height})`;
       return `<g transform="${place}">${chart({ ...content, cursor: null }, LIGHT, width, height)}</g>`;
     });
     legend.forEach(({ index, label }, i) => {
-      const [x, y] = [20 + (i % 2) * width, rows * height + 14 + Math.floor(i / 2) * row];
+      const [x, y] = [20, rows * height + 14 + i * row];
       body.push(line([[x, y], [x + 30, y]], stroke(index, LIGHT)));
       body.push(text(x + 38, y + 4, label, `fill:${LIGHT.ink}`));
     });
+    body.push(text(20, total - 10, below, `fill:${LIGHT.soft}`));
     return file(2 * width, total, body.join(""), note);
   }
 

@@ -124,7 +124,7 @@ const losses = (() => {
         number("m1", "m₁", "multiple of the angle", 1, 0.01, 8, 0.01),
         number("m2", "m₂", "added angle, radians", 0.3, 0, 1.57, 0.01),
         number("m3", "m₃", "subtracted cosine", 0.2, 0, 2, 0.01),
-        number("relu", "ReLU", "max(0, cos) of wrong classes: 1, or 0", 0, 0, 1, 1, { integer: true }),
+        number("relu", "ReLU", "max(0, cos θⱼ) for wrong classes", 0, 0, 1, 1, { toggle: true }),
       ],
       target: cosineMarginOf,
       negative: (angle, p) => (p.relu ? rectified : plain)(angle, p),

@@ -1,6 +1,6 @@
 // The page: settings, curves and their table, the link and the exports.
 const page = (() => {
-  const { element, field, toggle } = controls;
+  const { element, field } = controls;
   const { TABLE } = losses;
   const DEGREES = 180 / Math.PI;
   const POINTS = 360;
@@ -169,7 +169,11 @@ const page = (() => {
   // What each export button gives.
   const exports = {
     ...globe.exports,
-    "curves.svg": () => drawing.sheet(chartsOf(drawn), drawn.map(legend), settings.encode(state.values)),
+    "curves.svg": () => {
+      const { C, d, s } = state.values;
+      const below = `C = ${C}, d = ${d}, s = ${s}`;
+      return drawing.sheet(chartsOf(drawn), drawn.map(legend), below, settings.encode(state.values));
+    },
     "curves.csv": () => {
       const rows = drawn.flatMap(({ name, rows: found }) => found.map((row) => [name, ...row].join(",")));
       const head = "loss,angle_degrees,target_logit,loss_value,target_gradient,wrong_class_gradient";
@@ -178,9 +182,11 @@ const page = (() => {
   };
 
   function legend({ name, index, end }) {
-    const own = ownSettings(name).map((item) => `, ${item.symbol} = ${Number(state.values[item.key].toPrecision(6))}`);
+    const p = losses.resolve(name, state.values);
+    const own = losses.settingsOf(name).filter((item) => item.key.includes("."));
+    const values = own.map((item) => `, ${item.symbol} = ${Number(p[item.key.split(".")[1]].toPrecision(6))}`);
     const last = end === null ? "" : `, ends at ${end.toFixed(2)}°`;
-    return { index, label: `${TABLE[name].title}${own.join("")}${last}` };
+    return { index, label: `${TABLE[name].title}${values.join("")}${last}` };
   }
 
   // The content of an exported file as a blob; PNG is drawn from SVG at twice its size.
@@ -249,8 +255,7 @@ const page = (() => {
     for (let i = 0; i < 4; i++) addChart();
     $("space").append(...losses.SHARED.map((item) => field(item, state)));
     settings.NAMES.forEach(addName);
-    const [cursor, own, relative] = settings.PAGE;
-    $("reading").append(field(cursor, state), field(own, state), toggle(relative, state));
+    $("reading").append(...settings.PAGE.map((item) => field(item, state)));
     globe.build(state, keepLink);
     $("copy").addEventListener("click", copy);
     $("reset-all").addEventListener("click", () => restore(settings.defaults()));

@@ -3,7 +3,7 @@ const settings = (() => {
   const PAGE = [
     { key: "cursor", symbol: "θ", label: "read off at, degrees", value: 40, min: 0, max: 180, step: 0.5 },
     { key: "own", symbol: "θ", label: "target in the last chart, degrees", value: 40, min: 0, max: 180, step: 0.5 },
-    { key: "relative", label: "relative to each curve's largest", value: 0, min: 0, max: 1, step: 1, integer: true },
+    { key: "relative", label: "relative to each curve's largest", value: 0, min: 0, max: 1, toggle: true },
   ];
   const SPHERE = [
     { key: "sphere.k", symbol: "k", label: "prototypes", value: 8, min: 2, max: 20, step: 1, integer: true },
@@ -34,7 +34,7 @@ const settings = (() => {
     if (item.automatic && value === null) return null;
     if (!Number.isFinite(value)) return NaN;
     const inside = Math.min(item.max, Math.max(item.min, value));
-    return item.integer ? Math.round(inside) : inside;
+    return item.integer || item.toggle ? Math.round(inside) : inside;
   }
 
   // All settings of the page, of the sphere and of the losses in use, and any other that was changed.
