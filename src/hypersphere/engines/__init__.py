@@ -18,6 +18,16 @@ from hypersphere.engines.curves import (
     Similarity,
 )
 from hypersphere.engines.dense import reduce_dense
+from hypersphere.engines.exchange import (
+    Exchange,
+    common_rows,
+    common_stack,
+    common_sum,
+    gather_rows,
+    local_rows,
+    rows_used_in_parts,
+    used_in_parts,
+)
 from hypersphere.engines.fused import reduce_fused
 from hypersphere.engines.switch import triton_usable, triton_wanted, use_triton
 from hypersphere.geometry import norm
@@ -31,6 +41,7 @@ __all__ = [
     "CircleNegative",
     "Curve",
     "DividedAngle",
+    "Exchange",
     "Kind",
     "Modulated",
     "Precision",
@@ -39,11 +50,18 @@ __all__ = [
     "Riesz",
     "Similarity",
     "ambient_precision",
+    "common_rows",
+    "common_stack",
+    "common_sum",
     "compute_dtype",
+    "gather_rows",
+    "local_rows",
     "product",
     "reduce_negatives",
+    "rows_used_in_parts",
     "softplus",
     "use_triton",
+    "used_in_parts",
 ]
 
 

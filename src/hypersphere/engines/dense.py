@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from hypersphere.engines.contract import NEVER, Kind, Problem, Reduced, product, softplus
+from hypersphere.engines.contract import NEVER, Problem, Reduced, product, softplus
 from hypersphere.geometry import normalize, with_slope
 
 
@@ -17,7 +17,7 @@ def reduce_dense(problem: Problem) -> Reduced:
         prototypes = normalize(prototypes, reduction.eps)
     scores = product(x, prototypes)
     if scores.shape[1] == 0:
-        return _nothing(scores, reduction.kind)
+        return _nothing(scores, problem)
     inside, own = problem.labels[:, None] >= 0, problem.labels.clamp(min=0)[:, None]
     target = torch.where(inside, scores.gather(1, own), 0.0)[:, 0]
 
@@ -30,7 +30,7 @@ def reduce_dense(problem: Problem) -> Reduced:
     if problem.bias is not None:
         terms = terms + problem.bias
     if reduction.kind == "logsumexp":
-        return Reduced(target, torch.logsumexp(_put_own(terms, own, inside, NEVER), 1), None)
+        return Reduced(target, _logsumexp(_put_own(terms, own, inside, NEVER)), None)
     if reduction.kind == "max":
         highest, index = _put_own(terms, own, inside, NEVER).max(1)
         return Reduced(target, highest, torch.where(highest == NEVER, -1, index))
@@ -41,9 +41,19 @@ def reduce_dense(problem: Problem) -> Reduced:
     return Reduced(target, _put_own(terms, own, inside, 0.0).sum(1), None)
 
 
-def _nothing(scores: Tensor, kind: Kind) -> Reduced:
-    """The reduction over no class."""
-    zero = scores.sum(1)
+def _logsumexp(terms: Tensor) -> Tensor:
+    """-inf without a NaN in the gradient where the only class is the row's own."""
+    if terms.shape[1] > 1:
+        return torch.logsumexp(terms, 1)
+    return terms[:, 0]
+
+
+def _nothing(scores: Tensor, problem: Problem) -> Reduced:
+    """The reduction over no class, connected to whatever it would depend on."""
+    kind, zero = problem.reduction.kind, scores.sum(1)
+    for column in (problem.scale, problem.offset):
+        if column is not None:
+            zero = zero + 0 * column[:, 0]
     if kind in ("logsumexp", "max"):
         return Reduced(zero, zero + NEVER, torch.full_like(zero, -1, dtype=torch.int64) if kind == "max" else None)
     return Reduced(zero, zero, None)

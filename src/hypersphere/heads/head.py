@@ -10,12 +10,14 @@ import torch
 from torch import Tensor, nn
 
 from hypersphere.core import check_choice, check_finite_number, check_integer, check_positive, nearest
-from hypersphere.engines import ENGINES, PRECISIONS, Precision, ambient_precision, compute_dtype
+from hypersphere.engines import ENGINES, PRECISIONS, Precision, ambient_precision, compute_dtype, local_rows
 from hypersphere.geometry import EPS, normalize, regular_simplex, tammes
 from hypersphere.heads.inputs import check_embeddings, check_labels, check_rows, to_compute_dtype
+from hypersphere.heads.sharding import Over, Sharding, full_tensor
 from hypersphere.losses import OBJECTIVES, Batch, Contrastive, Objective, Triplet
 
 Additions = Mapping[str, Mapping[str, Any]]
+_START = 0.01
 
 
 class Head(nn.Module):
@@ -33,6 +35,7 @@ class Head(nn.Module):
         budget: bytes that the fused engine may take for its N x C matrix; less than 2 N C saves memory for time.
         eps: the epsilon of NormFace eq. 3.
         added: further objectives that share the prototypes, with their weights.
+        shard: processes to share the classes: a process group, or a device mesh of one dimension.
         device, dtype: of the prototypes; a loss's own parameters stay float32.
 
     Inputs:
@@ -57,6 +60,7 @@ class Head(nn.Module):
         budget: int | None = None,
         eps: float = EPS,
         added: Mapping[str, tuple[float, Objective]] | None = None,
+        shard: Over | None = None,
         device: torch.device | str | None = None,
         dtype: torch.dtype | None = None,
     ) -> None:
@@ -69,18 +73,31 @@ class Head(nn.Module):
         self.precision = precision
         self.budget = None if budget is None else check_integer("budget", budget, 0)
         self.eps = check_positive("eps", eps)
+        self.sharding = None if shard is None else Sharding(shard, num_classes, device)
         fixed = _fixed_prototypes(prototypes, num_classes, dim)
-        if fixed is None:
-            self.weight = nn.Parameter(torch.empty(num_classes, dim, device=device, dtype=dtype))
-            nn.init.normal_(self.weight, std=0.01)
+        if fixed is not None:
+            own = fixed if self.sharding is None else self.sharding.own_rows(fixed)
+            own = own.to(device=device, dtype=dtype)
+            self.register_buffer("weight", own if self.sharding is None else self.sharding.joined(own))
+        elif self.sharding is not None:
+            own = self.sharding.drawn(torch.empty(0, dim, device=device, dtype=dtype), std=_START)
+            self.weight = nn.Parameter(self.sharding.joined(own))
         else:
-            self.register_buffer("weight", fixed.to(device=device, dtype=dtype))
+            self.weight = nn.Parameter(torch.empty(num_classes, dim, device=device, dtype=dtype))
+            nn.init.normal_(self.weight, std=_START)
         self.objective = objective.to(device=device)
         self.added_weights = {name: weight for name, (weight, _) in (added or {}).items()}
         self.added = nn.ModuleDict({name: extra.to(device=device) for name, (_, extra) in (added or {}).items()})
+        if self.sharding is not None:
+            for each in (objective, *(extra for _, extra in (added or {}).values())):
+                self.sharding.cut(each)
 
     def forward(self, embeddings: Tensor, labels: Tensor, **rows: Tensor) -> Tensor:
         """The loss of a batch, a scalar in float32 (float64 for float64 input).
+
+        Where the classes are sharded, every process gives its own rows, and the loss is that of all of them together;
+        the gradient of a process's rows is multiplied by the number of processes, so that
+        `DistributedDataParallel`, which averages, gives the gradient of that loss.
 
         Args:
             embeddings: (N, dim).
@@ -95,7 +112,7 @@ class Head(nn.Module):
             batch = Batch(
                 to_compute_dtype(embeddings, compute_dtype(embeddings, self.weight)),
                 labels,
-                self.weight,
+                local_rows(self.weight),
                 self.objective.normalizes_prototypes,
                 self.eps,
                 self.engine,
@@ -105,6 +122,8 @@ class Head(nn.Module):
                 rows,
                 self.checked,
             )
+            if self.sharding is not None:
+                batch = self.sharding.join(batch, embeddings.dtype)
             loss: Tensor = self.objective(batch)
             for name, extra in self.added.items():
                 loss = loss + self.added_weights[name] * extra(batch)
@@ -112,11 +131,28 @@ class Head(nn.Module):
 
     @torch.no_grad()
     def cosines(self, embeddings: Tensor) -> Tensor:
-        """(N, num_classes): the cosine of every embedding and prototype, for looking, not for training."""
+        """(N, num_classes): the cosine of every embedding and prototype, for looking, not for training.
+
+        Where the classes are sharded, all processes call it, each with its own rows.
+        """
         check_embeddings(embeddings, self.dim, values=self.checked)
         dtype = compute_dtype(embeddings, self.weight)
         with torch.autocast(embeddings.device.type, enabled=False):
-            return normalize(embeddings.to(dtype), self.eps) @ normalize(self.weight.to(dtype), self.eps).T
+            unit = normalize(local_rows(self.weight).to(dtype), self.eps)
+            x = normalize(embeddings.to(dtype), self.eps)
+            return x @ unit.T if self.sharding is None else self.sharding.products(x, unit)
+
+    def full_state_dict(self) -> dict[str, Tensor]:
+        """The state dict with the classes of all processes, plain tensors on the CPU; all processes call it.
+
+        `load_state_dict` takes it on any number of processes: a sharded head keeps its own rows.
+        """
+        return {name: full_tensor(value).cpu() for name, value in self.state_dict().items()}
+
+    def load_state_dict(self, state_dict: Mapping[str, Any], strict: bool = True, assign: bool = False) -> Any:
+        if self.sharding is not None:
+            state_dict = self.sharding.like(self.state_dict(), state_dict)
+        return super().load_state_dict(state_dict, strict, assign)
 
     @torch.no_grad()
     def advance(self) -> None:
@@ -126,7 +162,8 @@ class Head(nn.Module):
 
     def extra_repr(self) -> str:
         fixed = "" if isinstance(self.weight, nn.Parameter) else ", fixed prototypes"
-        return f"dim={self.dim}, num_classes={self.num_classes}, engine={self.engine!r}{fixed}"
+        shards = "" if self.sharding is None else f", sharded over {self.sharding.exchange.size} processes"
+        return f"dim={self.dim}, num_classes={self.num_classes}, engine={self.engine!r}{fixed}{shards}"
 
 
 class PairLoss(nn.Module):
@@ -161,6 +198,7 @@ def create_head(
     budget: int | None = None,
     eps: float = EPS,
     add: Additions | None = None,
+    shard: Over | None = None,
     device: torch.device | str | None = None,
     dtype: torch.dtype | None = None,
     **options: Any,
@@ -180,6 +218,8 @@ def create_head(
         eps: the epsilon of NormFace eq. 3; the released code's is 1e-6.
         add: further losses that share the prototypes, each with its weight and options, for example
             `{"c_contrastive": {"weight": 0.01}, "sample_margin": {"weight": 0.5}}`.
+        shard: processes to share the classes (docs/sharding.md): a process group, or a device mesh of one dimension.
+            All of them make the head, with the same seed.
         device, dtype: of the prototypes; a loss's own parameters stay float32.
         options: the loss's own keywords; its docstring lists them.
 
@@ -208,6 +248,7 @@ def create_head(
         budget=budget,
         eps=eps,
         added=added,
+        shard=shard,
         device=device,
         dtype=dtype,
     )

@@ -9,6 +9,7 @@ from hypersphere.losses.cosine import AmpFace, ArcFace, CoCo, CosFace, SphereFac
 from hypersphere.losses.largest import LDAM, GMSoftmax, LMSoftmax
 from hypersphere.losses.pairs import Contrastive, Triplet
 from hypersphere.losses.regularisers import Center, HypersphericalEnergy, SampleMargin, ZeroCentroid
+from hypersphere.losses.sharded import Classes, ShardedBatch
 from hypersphere.losses.softmax import Focal, LabelAwareSmoothing, LabelSmoothing, ModifiedSoftmax, NormFace, Softmax
 
 __all__ = [
@@ -22,6 +23,7 @@ __all__ = [
     "CTriplet",
     "Center",
     "Circle",
+    "Classes",
     "CoCo",
     "Contrastive",
     "CosFace",
@@ -38,6 +40,7 @@ __all__ = [
     "Objective",
     "SampleLoss",
     "SampleMargin",
+    "ShardedBatch",
     "Softmax",
     "SphereFace",
     "SphereFace2",

@@ -58,7 +58,7 @@ class CurricularFace(SampleLoss):
         with torch.no_grad():
             cosines = batch.target_cosines()
             if self.training:
-                self._move(cosines, batch.labelled)
+                self._move(batch, cosines)
             harder = Modulated(self.margin.value(cosines)[:, None], self.t.to(cosines.dtype, copy=True))
         negatives = batch.reduce("logsumexp", harder, scale=self.scale)
         return softplus(negatives.value - self.scale * self.bent(negatives.target))
@@ -66,10 +66,10 @@ class CurricularFace(SampleLoss):
     def bent(self, cosine: Tensor) -> Tensor:
         return bend(cosine, self.margin, detached=self.detached)
 
-    def _move(self, cosines: Tensor, labelled: Tensor) -> None:
+    def _move(self, batch: Batch, cosines: Tensor) -> None:
+        labelled = batch.labelled
         sums = torch.stack([torch.where(labelled, cosines, 0.0).sum(), labelled.sum().to(cosines.dtype)])
-        if torch.distributed.is_available() and torch.distributed.is_initialized():
-            torch.distributed.all_reduce(sums)
+        sums = batch.summed_over_rows(sums)
         moved = self.momentum * self.t + (1 - self.momentum) * (sums[0] / sums[1].clamp(min=1)).to(self.t.dtype)
         self.t.copy_(torch.where(sums[1] > 0, moved, self.t))
 

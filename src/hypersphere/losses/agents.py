@@ -31,6 +31,7 @@ class CContrastive(SampleLoss):
     """
 
     counts_unlabelled = True
+    additive = True
 
     def __init__(self, *, dim: int, num_classes: int, margin: float = 1.0) -> None:
         super().__init__()

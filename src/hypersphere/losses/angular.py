@@ -9,7 +9,6 @@ from torch import Tensor
 
 from hypersphere.core import check_positive, check_range, nearest
 from hypersphere.engines import softplus
-from hypersphere.geometry import norm
 from hypersphere.losses.base import OBJECTIVES, Batch, SampleLoss
 from hypersphere.losses.margins import Psi, bend, check_margin_grad
 
@@ -132,5 +131,5 @@ class LSoftmax(AnnealedLoss):
 
     def samples(self, batch: Batch) -> Tensor:
         negatives = batch.reduce("logsumexp", normalize_embeddings=False, normalize_prototypes=False)
-        length = batch.norms * norm(batch.own(batch.prototypes), batch.eps)[:, 0]
+        length = batch.norms * batch.target_norms()
         return softplus(negatives.value - length * self.bent(negatives.target / length))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any, ClassVar, Self
@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from hypersphere.core import Registry
-from hypersphere.engines import Curve, Kind, Precision, Reduced, Reduction, Similarity, reduce_negatives
+from hypersphere.engines import Curve, Kind, Precision, Reduced, Reduction, Similarity, local_rows, reduce_negatives
 from hypersphere.geometry import EPS, norm
 
 
@@ -47,6 +47,11 @@ class Batch:
     checked: bool = True
 
     @property
+    def num_classes(self) -> int:
+        """How many prototypes there are, those of other processes included."""
+        return len(self.prototypes)
+
+    @property
     def labelled(self) -> Tensor:
         """(N,) bool: the row has a class."""
         return self.labels >= 0
@@ -56,18 +61,57 @@ class Batch:
         """(N,): ||x||, with epsilon (NormFace sec. 3.2)."""
         return norm(self.embeddings, self.eps)[:, 0]
 
+    def local(self, per_class: Tensor) -> Tensor:
+        """A per-class parameter in the embeddings' dtype, with the entries of this process where it is sharded."""
+        return local_rows(per_class).to(self.embeddings.dtype)
+
     def own(self, per_class: Tensor) -> Tensor:
-        """Each row's entry of a per-class tensor, in the embeddings' dtype; class 0's where the label is -1."""
-        index, dtype = self.labels.clamp(min=0), self.embeddings.dtype
-        if per_class.dtype.itemsize >= dtype.itemsize:
-            return per_class[index].to(dtype)
-        return _Gather.apply(per_class, index, dtype)  # type: ignore[no-any-return,no-untyped-call]
+        """Each row's entry of a per-class tensor, in the embeddings' dtype; of any class where the label is -1."""
+        return entries(per_class, self.labels, self.embeddings.dtype)
+
+    def total(self, per_class: Tensor) -> Tensor:
+        """The sum of a per-class tensor over all classes, in the embeddings' dtype."""
+        return per_class.sum(0, dtype=self.embeddings.dtype)
 
     def target_cosines(self) -> Tensor:
-        """(N,): cos_y alone, for the losses whose negatives depend on it."""
+        """(N,): cos_y alone, for the losses whose negatives depend on it; 0 where the label is -1."""
         x = self.embeddings / norm(self.embeddings, self.eps)
         prototypes = self.own(self.prototypes)
         return (x * (prototypes / norm(prototypes, self.eps))).sum(1) * self.labelled
+
+    def target_norms(self) -> Tensor:
+        """(N,): ||w_y||, with epsilon; 1 where the label is -1."""
+        return torch.where(self.labelled, norm(self.own(self.prototypes), self.eps)[:, 0], 1.0)
+
+    def prototype_blocks(self, size: int) -> Iterator[tuple[Tensor, Tensor]]:
+        """All prototypes, about `size` at a time: (rows, d), and each one's place in `prototypes`, -1 for none."""
+        places = torch.arange(len(self.prototypes), device=self.prototypes.device)
+        for start in range(0, len(places), size):
+            yield self.prototypes[start : start + size], places[start : start + size]
+
+    def shared(self, parameter: Tensor) -> Tensor:
+        """A parameter of the loss that is one for all classes, as it enters the loss of the rows."""
+        return parameter
+
+    def summed(self, part: Tensor) -> Tensor:
+        """What came of `prototypes`, added up over all classes."""
+        return part
+
+    def summed_over_rows(self, sums: Tensor) -> Tensor:
+        """Sums over the rows of this call, added up over the rows of all processes; no gradient."""
+        if torch.distributed.is_available() and torch.distributed.is_initialized():
+            torch.distributed.all_reduce(sums)
+        return sums
+
+    def mean(self, losses: Tensor, keep: Tensor | None = None) -> Tensor:
+        """The mean of the rows' losses, or of the kept ones; 0, connected to the graph, if there is none."""
+        if keep is None:
+            return losses.sum() / max(1, losses.shape[0])
+        return mean_where(losses, keep)
+
+    def by_class(self) -> Batch:
+        """The batch for a loss that adds up over classes (`Objective.additive`)."""
+        return self
 
     def reduce(
         self,
@@ -96,6 +140,16 @@ class Batch:
         )
 
 
+def entries(table: Tensor, labels: Tensor, dtype: torch.dtype) -> Tensor:
+    """table[labels] in a dtype, and any row where the label is -1; zeros from a table without rows."""
+    if not len(table):
+        return table.sum(0, dtype=dtype).expand(len(labels), *table.shape[1:])
+    index = labels.clamp(min=0)
+    if table.dtype.itemsize >= dtype.itemsize:
+        return table[index].to(dtype)
+    return _Gather.apply(table, index, dtype)  # type: ignore[no-any-return,no-untyped-call]
+
+
 class _Gather(torch.autograd.Function):
     """table[index] in a wider dtype, whose gradient is summed in that dtype too."""
 
@@ -122,6 +176,11 @@ class Objective(nn.Module):
     """Whether the loss sees prototypes only through their directions."""
     row_parameters: ClassVar[tuple[str, ...]] = ()
     """What a call may give sample by sample."""
+    per_class: ClassVar[tuple[str, ...]] = ()
+    """Parameters with an entry per class: they are sharded as the prototypes are."""
+    additive: ClassVar[bool] = False
+    """Whether a row's loss is a sum over classes, of which each needs its own prototype alone: then sharded classes
+    exchange nothing but that sum."""
     options: Mapping[str, Any] = MappingProxyType({})
     """The keywords it was made with, to be shown."""
 
@@ -158,10 +217,9 @@ class SampleLoss(Objective):
     counts_unlabelled: ClassVar[bool] = False
 
     def forward(self, batch: Batch) -> Tensor:
-        losses = self.samples(batch)
-        if self.counts_unlabelled:
-            return losses.sum() / max(1, losses.shape[0])
-        return mean_where(losses, batch.labelled)
+        if self.additive:
+            batch = batch.by_class()
+        return batch.mean(self.samples(batch), None if self.counts_unlabelled else batch.labelled)
 
     def samples(self, batch: Batch) -> Tensor:
         """(N,): the loss of every row, as in the paper."""

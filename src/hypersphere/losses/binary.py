@@ -47,6 +47,8 @@ class SphereFace2(SampleLoss):
     """
 
     counts_unlabelled = True
+    additive = True
+    per_class = ("bias",)
 
     def __init__(
         self,
@@ -93,11 +95,11 @@ class SphereFace2(SampleLoss):
         positive_weight, negative_weight = self.weights
         offset: Tensor | float = self.scale * self.negative_margin
         shared = per_class = None
-        if self.bias is not None:
-            bias = self.bias.to(batch.embeddings.dtype)
-            shared, per_class = (bias, None) if bias.dim() == 0 else (None, bias)
-        if shared is not None:
+        if self.bias is not None and self.bias.dim() == 0:
+            shared = batch.shared(self.bias).to(batch.embeddings.dtype)
             offset = offset + shared
+        elif self.bias is not None:
+            per_class = batch.local(self.bias)
         negatives = batch.reduce("softplus_sum", self.adjust, scale=self.scale, offset=offset, bias=per_class)
         target = bend(negatives.target, self.curve, detached=self.detached, adjust=self.adjust) - self.margin
         logit = self.scale * target

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor, nn
 
 from hypersphere.core import check_choice, check_range
-from hypersphere.engines import Reduction, Riesz, reduce_negatives
+from hypersphere.engines import Reduction, Riesz, local_rows, reduce_negatives
 from hypersphere.geometry import normalize as unit
 from hypersphere.losses.base import OBJECTIVES, Batch, Objective, SampleLoss
 
@@ -30,6 +30,9 @@ class Center(SampleLoss):
         >>> head = hs.create_head("softmax", dim=512, num_classes=10_575, add={"center": {"weight": 0.008}})
     """
 
+    additive = True
+    per_class = ("centers",)
+
     def __init__(self, *, dim: int, num_classes: int, normalize: bool = False) -> None:
         super().__init__()
         self.normalize = normalize
@@ -37,7 +40,7 @@ class Center(SampleLoss):
         self.centers = nn.Parameter(start)
 
     def samples(self, batch: Batch) -> Tensor:
-        x, center = batch.embeddings, batch.own(self.centers)
+        x, center = batch.embeddings, batch.own(local_rows(self.centers))
         if self.normalize:
             x, center = unit(x, batch.eps), unit(center, batch.eps)
         return ((x - center) ** 2).sum(1) / 2
@@ -65,7 +68,7 @@ class SampleMargin(SampleLoss):
 
     def samples(self, batch: Batch) -> Tensor:
         negatives = batch.reduce("sum" if self.mean else "max")
-        value = negatives.value / (batch.prototypes.shape[0] - 1) if self.mean else negatives.value
+        value = negatives.value / (batch.num_classes - 1) if self.mean else negatives.value
         return value - negatives.target
 
 
@@ -93,7 +96,7 @@ class ZeroCentroid(Objective):
         prototypes = batch.prototypes.to(batch.embeddings.dtype)
         if batch.normalizes_prototypes:
             prototypes = unit(prototypes, batch.eps)
-        return 100 * (prototypes.mean(0) ** 2).sum()
+        return 100 * ((batch.total(prototypes) / batch.num_classes) ** 2).sum()
 
 
 @OBJECTIVES.register("hyperspherical_energy")
@@ -119,16 +122,16 @@ class HypersphericalEnergy(Objective):
         self.curve = Riesz(check_range("exponent", exponent, 0, 8))
 
     def forward(self, batch: Batch) -> Tensor:
-        prototypes = batch.prototypes
-        count = prototypes.shape[0]
-        itself = torch.arange(count, device=prototypes.device)
-        reduction = Reduction("sum", self.curve, True, batch.eps)
-        energy = batch.embeddings.new_zeros(())
-        for start in range(0, count, _ROWS):
-            rows_here = slice(start, start + _ROWS)
-            rows = unit(prototypes[rows_here].to(batch.embeddings.dtype), batch.eps)
+        reduction, dtype = Reduction("sum", self.curve, True, batch.eps), batch.embeddings.dtype
+        part = batch.embeddings.new_zeros(())
+        for rows, places in batch.prototype_blocks(_ROWS):
             reduced = reduce_negatives(
-                rows, prototypes, itself[rows_here], reduction, engine=batch.engine, chunk_size=batch.chunk_size
+                unit(rows.to(dtype), batch.eps),
+                batch.prototypes,
+                places,
+                reduction,
+                engine=batch.engine,
+                chunk_size=batch.chunk_size,
             )
-            energy = energy + reduced.value.sum()
-        return energy / (count * (count - 1))
+            part = part + reduced.value.sum()
+        return batch.summed(part) / (batch.num_classes * (batch.num_classes - 1))

@@ -21,6 +21,7 @@ class InnerProductLoss(SampleLoss):
     """Softmax cross-entropy on raw inner products w_j.x + b_j."""
 
     normalizes_prototypes = False
+    per_class = ("bias",)
 
     def __init__(self, *, dim: int, num_classes: int, bias: bool = True) -> None:
         super().__init__()
@@ -34,17 +35,16 @@ class InnerProductLoss(SampleLoss):
 
         The mean of the logits is the logit of the mean prototype: no second pass over the classes.
         """
-        dtype = batch.embeddings.dtype
-        bias = None if self.bias is None else self.bias.to(dtype)
+        bias = None if self.bias is None else batch.local(self.bias)
         negatives = batch.reduce("logsumexp", bias=bias, normalize_embeddings=False, normalize_prototypes=False)
         target = negatives.target if bias is None else negatives.target + batch.own(bias)
         loss = softplus(negatives.value - target)
         if isinstance(share, float) and share == 0:
             return loss
-        total = product(batch.embeddings, batch.prototypes.sum(0, keepdim=True, dtype=dtype))[:, 0]
+        total = product(batch.embeddings, batch.total(batch.prototypes)[None])[:, 0]
         if bias is not None:
-            total = total + bias.sum()
-        others = (total - target) / (len(batch.prototypes) - 1)
+            total = total + batch.total(bias)
+        others = (total - target) / (batch.num_classes - 1)
         return loss + share * (target - others)
 
 

@@ -1,0 +1,85 @@
+"""How many bytes a sharded head sends: the head itself is run alone, with collectives that only count."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+
+from hypersphere.core import check_integer
+from hypersphere.engines import Exchange
+from hypersphere.heads.head import create_head
+
+
+class Sent(NamedTuple):
+    """One collective: its name, and the bytes that each process sends in it."""
+
+    collective: str
+    bytes: float
+
+
+def exchanges(
+    name: str,
+    *,
+    rows: int,
+    dim: int,
+    processes: int,
+    num_classes: int | None = None,
+    dtype: torch.dtype = torch.float32,
+    **options: Any,
+) -> list[Sent]:
+    """The collectives of one forward and backward pass of a sharded head, in their order.
+
+    A ring is assumed, with which each process sends (P - 1) n bytes to gather n bytes of each, (P - 1) / P n to sum n
+    bytes and scatter the sum, and twice that to give the sum to all.
+
+    Args:
+        name: of the loss, as in `create_head`.
+        rows: of all processes together, a multiple of `processes`.
+        dim: width of the embeddings.
+        processes: P.
+        num_classes: the number only matters to `hyperspherical_energy`, which sends the prototypes around. By default
+            two for each process.
+        dtype: of the embeddings.
+        options: further arguments of `create_head`.
+    """
+    check_integer("rows", rows, 0)
+    if rows % check_integer("processes", processes, 1):
+        raise ValueError(f"rows={rows} must be a multiple of processes={processes}")
+    count = _Counted(processes)
+    head = create_head(name, dim=dim, num_classes=num_classes or 2 * processes, shard=count, **options)
+    embeddings = torch.ones(rows // processes, dim, dtype=dtype, requires_grad=True)
+    labels = torch.zeros(rows // processes, dtype=torch.int64)
+    head(embeddings, labels).backward()
+    return count.sent
+
+
+def exchanged_bytes(name: str, **settings: Any) -> float:
+    """The bytes that each process sends in one forward and backward pass: the sum of `exchanges(name, ...)`.
+
+    Example:
+        >>> exchanged_bytes("sphereface2", rows=1024, dim=512, processes=8)
+    """
+    return sum(sent.bytes for sent in exchanges(name, **settings))
+
+
+class _Counted(Exchange):
+    """Collectives among copies of this process: they send nothing, and note what they would have."""
+
+    def __init__(self, size: int) -> None:
+        self.rank, self.size = 0, size
+        self._host = True
+        self.sent: list[Sent] = []
+
+    def gather(self, mine: Tensor) -> Tensor:
+        self.sent.append(Sent("all-gather", (self.size - 1) * mine.nbytes))
+        return mine.expand(self.size, *mine.shape).clone()
+
+    def sum(self, mine: Tensor) -> Tensor:
+        self.sent.append(Sent("all-reduce", 2 * (self.size - 1) / self.size * mine.nbytes))
+        return mine * self.size
+
+    def sum_of_mine(self, parts: Tensor) -> Tensor:
+        self.sent.append(Sent("reduce-scatter", (self.size - 1) / self.size * parts.nbytes))
+        return parts[self.rank] * self.size

@@ -1,0 +1,191 @@
+"""A batch whose rows come from all processes, and whose prototypes are those of this one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+
+import torch
+from torch import Tensor
+
+from hypersphere.engines import (
+    Curve,
+    Exchange,
+    Kind,
+    Reduced,
+    common_stack,
+    common_sum,
+    gather_rows,
+    rows_used_in_parts,
+    used_in_parts,
+)
+from hypersphere.geometry import norm
+from hypersphere.losses.base import Batch, entries
+
+
+@dataclass(frozen=True)
+class Classes:
+    """This process's share of the classes: runs of ceil(C / P), the last ones shorter or empty, as `Shard(0)` cuts.
+
+    Args:
+        num_classes: C, of all processes.
+        exchange: the P processes.
+    """
+
+    num_classes: int
+    exchange: Exchange
+
+    @cached_property
+    def counts(self) -> list[int]:
+        """How many classes every process has."""
+        size = -(-self.num_classes // self.exchange.size)
+        return [max(0, min(size, self.num_classes - size * rank)) for rank in range(self.exchange.size)]
+
+    @property
+    def rows(self) -> slice:
+        """The classes of this process."""
+        start = sum(self.counts[: self.exchange.rank])
+        return slice(start, start + self.counts[self.exchange.rank])
+
+    def places(self, labels: Tensor) -> Tensor:
+        """Each label's place among the classes of this process; -1 for those of others, and for -1."""
+        place = labels - self.rows.start
+        return torch.where((place >= 0) & (labels < self.rows.stop), place, -1)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ShardedBatch(Batch):
+    """The rows of all processes against the prototypes of this one.
+
+    `embeddings`, `labels`, `rows` and all that the methods return are common: equal in all processes.
+
+    Args:
+        part: the embeddings again, for arithmetic that differs between processes.
+        classes: this process's share.
+    """
+
+    part: Tensor
+    classes: Classes
+
+    @property
+    def num_classes(self) -> int:
+        return self.classes.num_classes
+
+    @cached_property
+    def places(self) -> Tensor:
+        """(N,): each row's class as a place in `prototypes`, -1 for classes of other processes."""
+        return self.classes.places(self.labels)
+
+    def reduce(
+        self,
+        kind: Kind,
+        curve: Curve | None = None,
+        *,
+        scale: Tensor | float = 1.0,
+        offset: Tensor | float | None = None,
+        bias: Tensor | None = None,
+        normalize_embeddings: bool = True,
+        normalize_prototypes: bool = True,
+    ) -> Reduced:
+        """The target's score and the reduced negatives of every row: one all-gather of 2 N numbers.
+
+        The class of a maximum stays with the process that has it: `argmax` is None.
+        """
+        part = self.by_class().reduce(
+            kind,
+            curve,
+            scale=self._in_parts(scale),
+            offset=None if offset is None else self._in_parts(offset),
+            bias=bias,
+            normalize_embeddings=normalize_embeddings,
+            normalize_prototypes=normalize_prototypes,
+        )
+        both = common_stack(torch.stack([part.value, part.target]), self.classes.exchange)
+        values, target = both[:, 0], both[:, 1].sum(0)
+        if kind == "logsumexp":
+            return Reduced(target, torch.logsumexp(values, 0), None)
+        if kind == "max":
+            return Reduced(target, values.max(0).values, None)
+        return Reduced(target, values.sum(0), None)
+
+    def own(self, per_class: Tensor) -> Tensor:
+        """Each row's entry of a per-class tensor, which has all classes or, as `local` gives it, those of this process.
+
+        The latter asks the processes: one all-reduce.
+        """
+        if len(per_class) == self.num_classes:
+            return entries(per_class, self.labels, self.embeddings.dtype)
+        return self._from_owners(entries(per_class, self.places, self.embeddings.dtype))
+
+    def total(self, per_class: Tensor) -> Tensor:
+        return self.summed(super().total(per_class))
+
+    def target_cosines(self) -> Tensor:
+        return self.summed(self.by_class().target_cosines())
+
+    def target_norms(self) -> Tensor:
+        lengths = norm(entries(self.prototypes, self.places, self.embeddings.dtype), self.eps)[:, 0]
+        return torch.where(self.labelled, self._from_owners(lengths), 1.0)
+
+    def prototype_blocks(self, size: int) -> Iterator[tuple[Tensor, Tensor]]:
+        exchange, counts = self.classes.exchange, self.classes.counts
+        numbers = torch.arange(self.num_classes, device=self.prototypes.device)
+        starts = [sum(counts[:rank]) for rank in range(len(counts))]
+        step = max(1, size // exchange.size)
+        for done in range(0, max(counts), step):
+            here = [max(0, min(step, count - done)) for count in counts]
+            mine = self.prototypes[done : done + step]
+            rows = rows_used_in_parts(mine, gather_rows(mine.detach(), exchange, here), exchange, here)
+            of_all = [numbers[start + done : start + done + n] for start, n in zip(starts, here, strict=True)]
+            yield rows, self.classes.places(torch.cat(of_all))
+
+    def summed(self, part: Tensor) -> Tensor:
+        return common_sum(part, self.classes.exchange)
+
+    def summed_over_rows(self, sums: Tensor) -> Tensor:
+        return sums
+
+    def by_class(self) -> Batch:
+        shared = {name: value for name, value in vars(self).items() if name in Batch.__dataclass_fields__}
+        return PartialBatch(
+            **shared | {"embeddings": self.part, "labels": self.places}, classes=self.classes, whole=self.labels
+        )
+
+    def _in_parts(self, common: Tensor | float) -> Tensor | float:
+        return used_in_parts(common, self.classes.exchange) if isinstance(common, Tensor) else common
+
+    def _from_owners(self, mine: Tensor) -> Tensor:
+        """(N, ...): each row as the process says that has its class; 0 where the label is -1."""
+        owned = (self.places >= 0).view(-1, *[1] * (mine.dim() - 1))
+        return self.summed(torch.where(owned, mine, 0.0))
+
+
+@dataclass(frozen=True, kw_only=True)
+class PartialBatch(Batch):
+    """This process's part of the sum over classes: a row of another process's class is labelled -1.
+
+    Args:
+        classes: this process's share.
+        whole: (N,), the labels among all classes.
+    """
+
+    classes: Classes
+    whole: Tensor
+
+    @property
+    def num_classes(self) -> int:
+        return self.classes.num_classes
+
+    def own(self, per_class: Tensor) -> Tensor:
+        labels = self.whole if len(per_class) == self.num_classes else self.labels
+        return entries(per_class, labels, self.embeddings.dtype)
+
+    def shared(self, parameter: Tensor) -> Tensor:
+        return used_in_parts(parameter, self.classes.exchange)
+
+    def mean(self, losses: Tensor, keep: Tensor | None = None) -> Tensor:
+        """The mean of the rows' losses: one all-reduce of one number."""
+        part = losses.sum() if keep is None else torch.where(keep, losses, 0.0).sum()
+        count = max(1, len(losses)) if keep is None else (self.whole >= 0).sum().clamp(min=1)
+        return common_sum(part, self.classes.exchange) / count

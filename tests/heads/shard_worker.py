@@ -1,0 +1,244 @@
+"""What each of several processes does in the tests of sharded heads; started by `run_processes`."""
+
+import multiprocessing
+import os
+import time
+import traceback
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import torch
+import torch.distributed.tensor  # here, so that the processes need not
+from torch import Tensor, distributed, nn
+from torch.nn.parallel import DistributedDataParallel
+
+import hypersphere as hs
+from hypersphere.engines import Exchange
+from hypersphere.losses import Batch
+
+MOST = 4
+D = 5
+COUNTS = {"class_counts": True}
+CASES: list[tuple[str, dict[str, Any]]] = [
+    *((name, COUNTS if name in ("ldam", "label_aware_smoothing") else {}) for name in hs.list_heads()),
+    ("softmax", {"bias": False}),
+    ("label_smoothing", {"bias": False}),
+    ("normface", {"normalize": "embeddings"}),
+    ("normface", {"normalize": "prototypes", "learnable_scale": True}),
+    ("normface", {"power": 2.0, "engine": "dense"}),
+    ("sphereface", {"scale": 8.0, "engine": "dense"}),
+    ("sphereface_r", {"version": 2}),
+    ("cosface", {"prototypes": "tammes"}),
+    ("arcface", {"chunk_size": 1, "margin_steps": 5}),
+    ("sphereface2", {"bias": "class"}),
+    ("sphereface2", {"bias": "none", "engine": "dense"}),
+    ("sphereface2", {"margin_type": "m", "bias": "class", "engine": "dense"}),
+    ("c_triplet", {"negatives": "hardest"}),
+    ("c_triplet", {"center": True, "engine": "dense"}),
+    ("center", {"normalize": True}),
+    ("sample_margin", {"form": "mean"}),
+    ("sample_margin", {"engine": "dense"}),
+    ("hyperspherical_energy", {"exponent": 0.0, "engine": "dense"}),
+    ("gm_softmax", {"rows": True}),
+    ("softmax", {"engine": "dense", "add": {"zero_centroid": {"weight": 2.0}, "center": {}, "triplet": {}}}),
+    ("normface", {"add": {"c_contrastive": {"weight": 0.1}, "sample_margin": {}, "sphereface2": {"weight": 0.2}}}),
+]
+
+
+def run_processes(work: Callable[[int, Path], object], folder: Path, count: int = MOST) -> list[Any]:
+    """What `work(rank, folder)` returns in each of several processes that share a gloo group."""
+    os.environ.setdefault("GLOO_SOCKET_IFNAME", "lo")
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload(["tests.heads.shard_worker"])
+    started = [context.Process(target=_start, args=(work, rank, count, folder)) for rank in range(count)]
+    for process in started:
+        process.start()
+    until = time.monotonic() + 120
+    while any(process.exitcode is None for process in started):
+        if any(process.exitcode for process in started) or time.monotonic() > until:
+            break
+        time.sleep(0.02)
+    for process in started:
+        process.kill() if any(each.exitcode != 0 for each in started) else process.join()
+    errors = sorted(folder.glob("error-*"), key=lambda path: path.stat().st_mtime)
+    assert not errors, errors[0].read_text()
+    assert all(process.exitcode == 0 for process in started), "a process was too slow, or died"
+    return [torch.load(folder / f"result-{rank}", weights_only=True) for rank in range(count)]
+
+
+def _start(work: Callable[[int, Path], object], rank: int, count: int, folder: Path) -> None:
+    torch.set_num_threads(1)
+    distributed.init_process_group("gloo", init_method=f"file://{folder / 'store'}", rank=rank, world_size=count)
+    try:
+        torch.save(work(rank, folder), folder / f"result-{rank}")
+    except BaseException:
+        (folder / f"error-{rank}").write_text(traceback.format_exc())
+        os._exit(1)
+    distributed.destroy_process_group()
+
+
+def groups(rank: int) -> list[tuple[int, Any]]:
+    """The groups of the first 1, 2, 3 and 4 processes that this one is in, with their sizes."""
+    made = [(size, distributed.new_group(list(range(size)))) for size in range(1, MOST + 1)]
+    return [(size, group) for size, group in made if rank < size]
+
+
+def make(name: str, options: dict[str, Any], num_classes: int, shard: Any = None) -> hs.Head:
+    torch.manual_seed(3)
+    chosen = {key: value for key, value in options.items() if key not in ("rows", "class_counts")}
+    if "class_counts" in options:
+        chosen["class_counts"] = list(range(1, num_classes + 1))
+    head = hs.create_head(name, dim=D, num_classes=num_classes, shard=shard, dtype=torch.float64, **chosen)
+    return head.double()
+
+
+def split(size: int) -> list[int]:
+    """Rows of each process: uneven, and none for the second to last."""
+    return {1: [9], 2: [0, 9], 3: [5, 0, 4], 4: [3, 1, 0, 5]}[size]
+
+
+def rows_of(case: str, num_classes: int) -> tuple[Tensor, Tensor]:
+    generator = torch.Generator().manual_seed(5)
+    x = torch.randn(9, D, dtype=torch.float64, generator=generator)
+    labels = torch.randint(-1, num_classes, (9,), generator=generator)
+    labels[:2] = torch.tensor([num_classes - 1, -1])
+    return x, torch.full_like(labels, -1) if case == "unlabelled" else labels
+
+
+def plain(tensor: Tensor | None) -> Tensor:
+    """The whole of a gradient."""
+    assert tensor is not None
+    full = getattr(tensor, "full_tensor", None)
+    return tensor if full is None else full()
+
+
+def error(found: Tensor, wanted: Tensor) -> float:
+    if not wanted.numel():
+        return 0.0
+    found, wanted = found.detach(), wanted.detach()
+    return float((found - wanted).abs().max() / (1 + wanted.abs().max()))
+
+
+def compare(size: int, group: Any, name: str, options: dict[str, Any], num_classes: int, case: str) -> dict[str, float]:
+    """The errors of a sharded head against the plain one on the batch of all processes, relative to the largest."""
+    reference = make(name, options, num_classes)
+    head = make(name, options, num_classes, group)
+    drawn = error(plain(head.weight.detach()), reference.weight.detach())
+    with torch.no_grad():
+        for parameter in reference.parameters():
+            parameter.add_(torch.randn_like(parameter))
+    head.load_state_dict(reference.state_dict())
+    x, labels = rows_of(case, num_classes)
+    counts = split(size) if case != "empty" else [0] * size
+    x, labels = x[: sum(counts)].requires_grad_(), labels[: sum(counts)]
+    rank = distributed.get_rank(group)
+    mine = slice(sum(counts[:rank]), sum(counts[: rank + 1]))
+    part = x.detach()[mine].requires_grad_()
+    extra = {}
+    if "rows" in options:
+        extra["alpha1"] = torch.linspace(0.6, 1, len(x), dtype=torch.float64).requires_grad_()
+        extra["alpha2"] = torch.full_like(labels, 0.5, dtype=torch.float64)
+    own = {key: value.detach()[mine].requires_grad_(value.requires_grad) for key, value in extra.items()}
+    wanted, found = reference(x, labels, **extra), head(part, labels[mine], **own)
+    errors = {"drawn": drawn, "loss": error(found, wanted)}
+    if wanted.requires_grad:
+        assert found.requires_grad
+        wanted.backward()
+        found.backward()
+        if x.grad is not None:
+            errors["embeddings"] = error(plain(part.grad) / size, x.grad[mine])
+        if "alpha1" in extra:
+            errors["alpha1"] = error(plain(own["alpha1"].grad) / size, plain(extra["alpha1"].grad)[mine])
+        for (key, one), other in zip(reference.named_parameters(), head.parameters(), strict=True):
+            if one.grad is not None:
+                errors[key] = error(plain(other.grad), one.grad)
+    errors["cosines"] = error(head.cosines(part.detach()), reference.cosines(x.detach()[mine]))
+    for key, value in head.full_state_dict().items():
+        errors[f"state {key}"] = error(value.double(), reference.state_dict()[key].double())
+    return errors
+
+
+def equality(rank: int) -> dict[str, float]:
+    """The largest error of every case, over numbers of processes, of classes, and ways to fill the batch."""
+    worst: dict[str, float] = {}
+    kept = Batch.summed_over_rows
+    Batch.summed_over_rows = lambda self, sums: sums  # type: ignore[method-assign]  # the plain head has all rows
+    for size, group in groups(rank):
+        for number, (name, options) in enumerate(CASES):
+            tries = [(7 if size == MOST else 5, "mixed"), (2, "mixed"), (5, "unlabelled"), (5, "empty")]
+            for num_classes, case in tries if size == MOST and number < len(hs.list_heads()) else tries[:1]:
+                what = f"{number} {name} {options}, {size} processes, {num_classes} classes, {case}"
+                errors = compare(size, group, name, options, num_classes, case)
+                worst |= {f"{what}: {key}": value for key, value in errors.items()}
+    Batch.summed_over_rows = kept  # type: ignore[method-assign]
+    return worst
+
+
+Noted = list[tuple[str, list[int], int]]
+
+
+def collectives(rank: int) -> dict[str, Noted]:
+    """What the collectives of a step are given, by loss: their names, shapes and item sizes."""
+    noted: dict[str, Noted] = {}
+    kept = {name: getattr(Exchange, name) for name in ("gather", "sum", "sum_of_mine")}
+    generator = torch.Generator().manual_seed(rank)
+    for name, options in CASES:
+        if "rows" in options:
+            continue
+        calls = noted[f"{name} {options}"] = []
+        for method, function in kept.items():
+            setattr(Exchange, method, _noting(method, function, calls))
+        head = make(name, options, 2 * MOST, distributed.group.WORLD).float()
+        x = torch.randn(3, D, generator=generator, requires_grad=True)
+        head(x, torch.randint(2 * MOST, (3,), generator=generator)).backward()
+        for method, function in kept.items():
+            setattr(Exchange, method, function)
+    return noted
+
+
+def _noting(name: str, method: Any, calls: Noted) -> Any:
+    def call(self: Exchange, tensor: Tensor) -> Any:
+        calls.append((name, list(tensor.shape), tensor.dtype.itemsize))
+        return method(self, tensor)
+
+    return call
+
+
+def parallel(rank: int) -> dict[str, float]:
+    """The errors of networks after three steps, parallel network and sharded head against one process."""
+    errors = {}
+    for size, group in groups(rank):
+        for name, optimizer in (("arcface", torch.optim.SGD), ("sphereface2", torch.optim.AdamW), ("softmax", "sgd")):
+            alone, alone_head = _trained(name, optimizer, None, slice(0, 9))
+            counts = split(size) if size > 1 else [9]
+            place = distributed.get_rank(group)
+            mine = slice(sum(counts[:place]), sum(counts[: place + 1]))
+            net, head = _trained(name, optimizer, group, mine)
+            for key, value in {**alone, **alone_head}.items():
+                errors[f"{size} {name} {key}"] = error({**net, **head}[key], value)
+    return errors
+
+
+def _trained(name: str, optimizer: Any, group: Any, mine: slice) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
+    torch.manual_seed(0)
+    net: nn.Module = nn.Sequential(nn.Linear(6, 8), nn.Tanh(), nn.Linear(8, D)).double()
+    head = make(name, {}, 7, group)
+    parallel_net = net if group is None else DistributedDataParallel(net, process_group=group)
+    choose = torch.optim.SGD if optimizer == "sgd" else optimizer
+    keywords = {"momentum": 0.9} if choose is torch.optim.SGD else {}
+    own = [{"params": net.parameters()}, {"params": head.parameters()}]
+    chosen = choose(own, lr=0.1, weight_decay=0.01, **keywords)
+    for step in range(3):
+        generator = torch.Generator().manual_seed(step)
+        x = torch.randn(9, 6, dtype=torch.float64, generator=generator)
+        labels = torch.randint(-1, 7, (9,), generator=generator)
+        chosen.zero_grad()
+        head(parallel_net(x[mine]), labels[mine]).backward()
+        chosen.step()
+        head.advance()
+    return net.state_dict(), head.full_state_dict()
+
+
+def everything(rank: int, folder: Path) -> dict[str, Any]:
+    return {"equality": equality(rank), "collectives": collectives(rank), "parallel": parallel(rank)}

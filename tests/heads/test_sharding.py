@@ -1,0 +1,83 @@
+"""Classes shared out over processes: the loss and gradients of one process, and no more said than needed."""
+
+from typing import Any
+
+import pytest
+import torch
+
+import hypersphere as hs
+from hypersphere.heads import exchanged_bytes, exchanges
+from tests.heads.shard_worker import CASES, MOST, D, everything, run_processes
+
+P, N = MOST, 3 * MOST
+INPUTS = [("gather", [1], 8), ("gather", [3, D], 4), ("gather", [3], 8)]
+TO_EMBEDDINGS = [("sum_of_mine", [P, 3, D], 4)]
+
+
+@pytest.fixture(scope="module")
+def found(tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, Any]]:
+    return run_processes(everything, tmp_path_factory.mktemp("sharding"))
+
+
+def test_every_loss_and_gradient_is_that_of_one_process(found: list[dict[str, Any]]) -> None:
+    wrong = {what: value for each in found for what, value in each["equality"].items() if not value < 1e-12}
+    assert not wrong, f"{len(wrong)} errors, such as {list(wrong.items())[:20]}"
+    assert len(found[0]["equality"]) > 5 * (4 * len(CASES) + 3 * len(hs.list_heads()))
+
+
+def test_a_parallel_network_and_a_sharded_head_train_as_one_process(found: list[dict[str, Any]]) -> None:
+    wrong = {what: value for each in found for what, value in each["parallel"].items() if not value < 1e-12}
+    assert not wrong
+    assert len(found[0]["parallel"]) == 4 * (3 * 5 + 1 + 1)
+
+
+@pytest.mark.parametrize(
+    ("loss", "forward", "backward"),
+    [
+        ("arcface {'chunk_size': 1, 'margin_steps': 5}", [("gather", [2, N], 4)], []),
+        ("lm_softmax {}", [("gather", [2, N], 4)], []),
+        ("ldam {'class_counts': True}", [("gather", [2, N], 4)], []),
+        ("sample_margin {}", [("gather", [2, N], 4)], []),
+        ("sphereface2 {'bias': 'class'}", [("sum", [], 4)], []),
+        ("sphereface2 {}", [("sum", [], 4)], [("sum", [], 4)]),
+        ("c_contrastive {}", [("sum", [], 4)], []),
+        ("center {}", [("sum", [], 4)], []),
+        ("curricularface {}", [("sum", [N], 4), ("gather", [2, N], 4)], []),
+        ("c_triplet {}", [("sum", [N], 4), ("gather", [2, N], 4)], [("sum", [N], 4)]),
+        ("c_triplet {'negatives': 'hardest'}", [("gather", [2, N], 4)], []),
+        ("softmax {}", [("gather", [2, N], 4), ("sum", [N], 4)], []),
+        ("normface {}", [("gather", [2, N], 4)], [("sum", [], 4)]),
+    ],
+)
+def test_what_is_exchanged(found: list[dict[str, Any]], loss: str, forward: list[Any], backward: list[Any]) -> None:
+    noted = found[0]["collectives"][loss]
+    assert noted[: len(INPUTS) + len(forward)] == INPUTS + forward
+    assert sorted(noted[len(INPUTS) + len(forward) :]) == sorted(backward + TO_EMBEDDINGS)
+
+
+def test_planned_bytes_are_those_counted(found: list[dict[str, Any]]) -> None:
+    shares = {"gather": P - 1, "sum": 2 * (P - 1) / P, "sum_of_mine": (P - 1) / P}
+    for name, options in CASES:
+        noted = found[0]["collectives"].get(f"{name} {options}")
+        if noted is None:
+            continue
+        chosen = dict(options)
+        if "class_counts" in options:
+            chosen["class_counts"] = list(range(1, 2 * P + 1))
+        counted = sum(shares[what] * size * int(torch.Size(shape).numel()) for what, shape, size in noted)
+        assert exchanged_bytes(name, rows=N, dim=D, processes=P, **chosen) == pytest.approx(counted), (name, options)
+
+
+def test_the_plan_of_eight_gpus() -> None:
+    settings: dict[str, Any] = {"rows": 1024, "dim": 512, "processes": 8, "dtype": torch.bfloat16}
+    cosface, sphereface2 = exchanges("cosface", **settings), exchanges("sphereface2", **settings)
+    assert [sent.bytes for sent in cosface] == [7 * 8, 7 * 128 * 1024, 7 * 128 * 8, 7 * 2 * 1024 * 4, 7 / 8 * 2**21]
+    assert [sent.collective for sent in cosface] == [*["all-gather"] * 4, "reduce-scatter"]
+    assert sum(sent.bytes for sent in sphereface2[3:]) == 7 / 8 * 2**21 + 2 * 2 * 7 / 8 * 4
+    with pytest.raises(ValueError, match="rows=10 must be a multiple of processes=4"):
+        exchanges("cosface", rows=10, dim=8, processes=4)
+
+
+def test_sharding_needs_processes() -> None:
+    with pytest.raises(ValueError, match="shard needs processes"):
+        hs.create_head("arcface", dim=4, num_classes=5, shard=object())  # type: ignore[arg-type]
