@@ -31,7 +31,7 @@ class Head(nn.Module):
         engine: `auto`, `dense`, `chunked` or `triton`.
         chunk_size: classes per chunk of the chunked engine.
         precision: of the fused engine's products, `bf16`, `fp16`, `tf32` or `fp32`; by default what autocast, the
-            embeddings' dtype or `torch.set_float32_matmul_precision` says.
+            embeddings' dtype or `torch.set_float32_matmul_precision` says. On a CPU `bf16` rounds the chunked engine's.
         budget: bytes that the fused engine may take for its N x C matrix; less than 2 N C saves memory for time.
         eps: the epsilon of NormFace eq. 3.
         added: further objectives that share the prototypes, with their weights.
@@ -107,7 +107,7 @@ class Head(nn.Module):
         check_embeddings(embeddings, self.dim, values=self.checked)
         labels = check_labels(labels, embeddings, self.num_classes, values=self.checked)
         check_rows(rows, labels, self.objective)
-        precision = self.precision or ambient_precision(embeddings)
+        ambient = ambient_precision(embeddings)
         with torch.autocast(embeddings.device.type, enabled=False):
             batch = Batch(
                 to_compute_dtype(embeddings, compute_dtype(embeddings, self.weight)),
@@ -117,7 +117,8 @@ class Head(nn.Module):
                 self.eps,
                 self.engine,
                 self.chunk_size,
-                precision,
+                self.precision,
+                ambient,
                 self.budget,
                 rows,
                 self.checked,
@@ -213,7 +214,7 @@ def create_head(
         engine: `auto`, `dense`, `chunked` or `triton`.
         chunk_size: classes per chunk of the chunked engine.
         precision: of the fused engine's products, `bf16`, `fp16`, `tf32` or `fp32`; by default what autocast, the
-            embeddings' dtype or `torch.set_float32_matmul_precision` says.
+            embeddings' dtype or `torch.set_float32_matmul_precision` says. On a CPU `bf16` rounds the chunked engine's.
         budget: bytes that the fused engine may take for its N x C matrix; less than 2 N C saves memory for time.
         eps: the epsilon of NormFace eq. 3; the released code's is 1e-6.
         add: further losses that share the prototypes, each with its weight and options, for example
