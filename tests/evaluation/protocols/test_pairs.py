@@ -92,6 +92,7 @@ def test_the_result_says_all_it_depends_on(lfw: PairList) -> None:
         "repeated_pairs": 0,
         "images": 80,
         "missing_images": 0,
+        "unreadable_images": 0,
         "pairs_left_out": 0,
     }
     assert result.metrics["tar@far=1e-3"] == NotMeasurable(30, 3000)

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +17,9 @@ from hypersphere.evaluation.counting import ScoreCounts
 from hypersphere.evaluation.embeddings import Embeddings
 from hypersphere.evaluation.figures import Figure, NotMeasurable, check_measurable, rate_name, wilson_interval
 from hypersphere.evaluation.identification import open_set_roc
-from hypersphere.evaluation.protocols.files import common_options, find_images, unit_rows
+from hypersphere.evaluation.inputs import digest, file_digests, joined_files
+from hypersphere.evaluation.items import TRIALS as BY_TRIALS
+from hypersphere.evaluation.protocols.files import common_options, counted, find_images, missing_images, unit_rows
 from hypersphere.evaluation.protocols.registry import PROTOCOLS
 from hypersphere.evaluation.results import RULE_SENTENCES, Result
 from hypersphere.evaluation.roc import Roc, roc_from
@@ -57,12 +59,14 @@ class Blufr:
         names: the images, as LFW lays them out: `Ada_Lee/Ada_Lee_0001.jpg`.
         labels: (images,) people.
         trials: ten.
+        files: the file with its digest.
     """
 
     path: Path
     names: tuple[str, ...]
     labels: Ints
     trials: tuple[Trial, ...]
+    files: Mapping[str, str] = field(default_factory=dict)
 
     def evaluate(
         self,
@@ -98,6 +102,7 @@ class Blufr:
         for name, curves, rates in (("vr", verification, fars), ("dir", identification, open_set_fars)):
             for rate in rates:
                 _summarise(rate_name(f"{name}@far", rate), curves, rate, metrics, details)
+        left_out = missing_images(self.names, rows, [embeddings])
         return Result(
             protocol="blufr",
             metrics=metrics,
@@ -105,13 +110,17 @@ class Blufr:
             rules=(*RULE_SENTENCES, *RULES),
             counts={
                 "images": len(self.names),
-                "missing_images": int((rows < 0).sum()),
+                **counted(left_out),
                 "trials": len(self.trials),
                 "genuine_pairs_a_trial": min(roc.genuine for roc in verification),
                 "impostor_pairs_a_trial": min(roc.impostors for roc in verification),
             },
             details=details,
             curves={"verification, trial 1": verification[0], "open set, trial 1": identification[0]},
+            items={f"{BY_TRIALS}{name}": detail["trials"] for name, detail in details.items()},
+            items_digest=digest(np.array(self.names)[rows >= 0].tolist()),
+            files=joined_files([self.files, embeddings.files]),
+            left_out=left_out,
         )
 
 
@@ -138,7 +147,7 @@ def read_blufr(path: str | Path) -> Blufr:
         trial = Trial(*parts)
         _check_trial(trial, f"{path}, trial {number}")
         trials.append(trial)
-    return Blufr(path, tuple(map(_in_folder, names)), labels.astype(np.int64), tuple(trials))
+    return Blufr(path, tuple(map(_in_folder, names)), labels.astype(np.int64), tuple(trials), file_digests([path]))
 
 
 def _load(path: Path) -> dict[str, Any]:

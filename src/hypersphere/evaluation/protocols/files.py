@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import warnings
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -141,9 +140,22 @@ def common_options(embeddings: Embeddings, allow_missing: bool) -> dict[str, Any
     return {"allow_missing": allow_missing, "embeddings": as_table(dict(embeddings.options))}
 
 
-def digest(items: Iterable[object]) -> str:
-    """Of the items that a result decides about: equal for results that can be compared item by item."""
-    return hashlib.sha256("\n".join(map(str, items)).encode()).hexdigest()[:16]
+def missing_images(names: Sequence[str], rows: Ints, embeddings: Sequence[Embeddings]) -> dict[str, list[str]]:
+    """What has no embedding, for `Result.left_out`: all such images, and those of them that could not be read.
+
+    Args:
+        names: what is needed.
+        rows: the row of each, -1 for those that are missing.
+        embeddings: what there is.
+    """
+    lost = [names[place] for place in np.flatnonzero(rows < 0).tolist()]
+    causes = {name: cause for made in embeddings for name, cause in made.unreadable.items()}
+    return {"missing_images": lost, "unreadable_images": [causes[name] for name in lost if name in causes]}
+
+
+def counted(left_out: Mapping[str, Sequence[str]]) -> dict[str, int]:
+    """How many of each."""
+    return {what: len(names) for what, names in left_out.items()}
 
 
 def unit_rows(rows: Array, what: str = "embedding") -> Array:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 from typing import Any
 
@@ -16,10 +16,13 @@ from hypersphere.evaluation.bootstrap import bootstrap_mean
 from hypersphere.evaluation.embeddings import Embeddings
 from hypersphere.evaluation.figures import check_measurable, rate_name
 from hypersphere.evaluation.identification import cmc, ranks_among
+from hypersphere.evaluation.inputs import digest, file_digests, joined_files
+from hypersphere.evaluation.items import outcomes
 from hypersphere.evaluation.protocols.files import (
     common_options,
-    digest,
+    counted,
     find_images,
+    missing_images,
     numbered_lines,
     read_json,
     unit_rows,
@@ -62,6 +65,7 @@ class Megaface:
         distractors: images of others.
         noisy_probes, noisy_distractors: which of them the noise lists name; None without a list.
         unlisted_noise: how many entries of the noise lists are in neither list.
+        files: the lists, by name, each with its digest.
     """
 
     path: Path
@@ -71,6 +75,7 @@ class Megaface:
     noisy_probes: Bools | None
     noisy_distractors: Bools | None
     unlisted_noise: int
+    files: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -108,7 +113,8 @@ class Megaface:
             raise ValueError(f"ranks={list(ranks)} must lie between 1 and {_DEPTH}")
         others = embeddings if distractors is None else distractors
         rows = find_images(embeddings, self.probes, str(self.path), allow_missing)
-        far_rows = find_images(others, self._listed(limit), f"{self.path}, distractors", allow_missing)
+        listed = self._listed(limit)
+        far_rows = find_images(others, listed, f"{self.path}, distractors", allow_missing)
         if others.dim != embeddings.dim:
             raise ValueError(f"distractors have dimension {others.dim}; the probes' is {embeddings.dim}")
         units, people, names = self._prepared(embeddings, rows, cleaning, allow_missing)
@@ -121,10 +127,14 @@ class Megaface:
         places = ranks_among(genuine, Matches(nearest.indices[left], nearest.scores[left]))
         roc = tail_roc(genuine, tail)
         metrics: Metrics = {f"rank-{rank}": figure for rank, figure in cmc(places, ranks, people[left]).items()}
+        outcome = {name: places <= int(name.removeprefix("rank-")) for name in metrics}
         for far in fars:
-            missing = check_measurable(far, roc.impostors)
+            missing, name = check_measurable(far, roc.impostors), rate_name("tar@far", far)
             accepted = genuine >= roc.thresholds[roc.point_at(far)]
-            metrics[rate_name("tar@far", far)] = bootstrap_mean(accepted, people[left]) if missing is None else missing
+            metrics[name] = bootstrap_mean(accepted, people[left]) if missing is None else missing
+            if missing is None:
+                outcome[name] = accepted
+        left_out = missing_images(self.probes + listed, np.concatenate([rows, far_rows]), [embeddings, others])
         depth = nearest.scores.shape[1]
         return Result(
             protocol="megaface",
@@ -142,14 +152,16 @@ class Megaface:
                 "people": len(np.unique(people)),
                 "distractors": total,
                 "distractors_left_out": len(far_rows) - len(kept),
-                "missing_images": int((rows < 0).sum() + (far_rows < 0).sum()),
+                **counted(left_out),
                 "noise_entries_not_listed": self.unlisted_noise,
             },
             curves={"FaceScrub against distractors": roc},
             cmc={"FaceScrub among distractors": np.array([(places <= rank).mean() for rank in range(1, depth + 1)])},
             worst=_worst(names, left, right, genuine, nearest, others),
-            items={"right": places == 1, "left_subject": people[left], "right_subject": people[right]},
-            items_digest=digest(zip([names[k] for k in left], [names[k] for k in right], strict=True)),
+            items=outcomes(outcome, people[left]),
+            items_digest=digest([*names, *(name for name, row in zip(listed, far_rows, strict=True) if row >= 0)]),
+            files=joined_files([self.files, embeddings.files, {} if distractors is None else distractors.files]),
+            left_out=left_out,
         )
 
     def _listed(self, limit: int | None) -> tuple[str, ...]:
@@ -199,6 +211,7 @@ def read_megaface(
     *,
     probe_noise: str | Path | None = None,
     distractor_noise: str | Path | None = None,
+    allow_missing: bool = False,
 ) -> Megaface:
     """Read the devkit's lists, and InsightFace's noise lists if given.
 
@@ -207,6 +220,7 @@ def read_megaface(
         distractors: `megaface_features_list.json_1000000_1`, with `path`.
         probe_noise: `facescrub_noises.txt`, a file name on each line.
         distractor_noise: `megaface_noises.txt`, a path on each line, or a number, a tab and a path.
+        allow_missing: whether there may be probes without another image of their person.
     """
     probe_list, far_list = Path(probes), Path(distractors)
     table = read_json(probe_list)
@@ -215,7 +229,7 @@ def read_megaface(
     if not isinstance(owners, list) or len(owners) != len(images):
         raise ValueError(f"{probe_list}: 'id' must be a list of {len(images)} people, one for each path")
     _, people, times = np.unique([str(owner) for owner in owners], return_inverse=True, return_counts=True)
-    if (times[people] < 2).any():
+    if (times[people] < 2).any() and not allow_missing:
         place = int(np.argmax(times[people] < 2))
         raise ValueError(f"{probe_list}: path[{place}], {images[place]!r}, has no other image of {owners[place]!r}")
     others = _paths(read_json(far_list), far_list)
@@ -224,7 +238,8 @@ def read_megaface(
     far = None if noise[1] is None else np.array([_stem(_last(name)) in noise[1] for name in others])
     listed = sum(len(names) for names in noise if names is not None)
     hit = sum(int(marks.sum()) for marks in (near, far) if marks is not None)
-    return Megaface(probe_list, images, people.astype(np.int64), others, near, far, listed - hit)
+    files = file_digests([probe_list, far_list, *(Path(path) for path in (probe_noise, distractor_noise) if path)])
+    return Megaface(probe_list, images, people.astype(np.int64), others, near, far, listed - hit, files)
 
 
 def _paths(table: dict[str, Any], path: Path) -> tuple[str, ...]:

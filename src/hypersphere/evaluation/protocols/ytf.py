@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +15,8 @@ from hypersphere.evaluation.bootstrap import PairWeights, percentile_figure
 from hypersphere.evaluation.embeddings import Embeddings
 from hypersphere.evaluation.figures import Figure
 from hypersphere.evaluation.histogram import score_histogram
-from hypersphere.evaluation.protocols.files import common_options, digest, integer, numbered_lines, unit_rows
+from hypersphere.evaluation.inputs import digest, file_digests, joined_files
+from hypersphere.evaluation.protocols.files import common_options, counted, integer, numbered_lines, unit_rows
 from hypersphere.evaluation.protocols.registry import PROTOCOLS
 from hypersphere.evaluation.protocols.svm import intersection_kernel, train_svm
 from hypersphere.evaluation.results import RULE_SENTENCES, Result
@@ -44,6 +45,7 @@ class Ytf:
         same: (pairs,) truth.
         split: (pairs,) from 0.
         lines: (pairs,) where they stand.
+        files: splits.txt with its digest.
     """
 
     path: Path
@@ -52,6 +54,7 @@ class Ytf:
     same: Bools
     split: Ints
     lines: Ints
+    files: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def videos(self) -> tuple[str, ...]:
@@ -90,6 +93,11 @@ class Ytf:
         check_integer("bins", bins, 2)
         frames = _frames(embeddings, self.videos)
         kept = self._kept(frames, allow_missing)
+        unreadable = [embeddings.unreadable[name] for name in self.names_among(list(embeddings.unreadable))]
+        left_out = {
+            "missing_videos": [video for video in self.videos if video not in frames],
+            "unreadable_images": unreadable,
+        }
 
         def units(video: str) -> Array:
             return unit_rows(embeddings.values[frames[video]], f"{video}: frame")
@@ -137,8 +145,8 @@ class Ytf:
                 "repeated_pairs": len(self.same) - len(set(map(frozenset, zip(self.left, self.right, strict=True)))),
                 "pairs_left_out": len(self.same) - len(kept),
                 "videos": len(self.videos),
-                "missing_videos": len(self.videos) - len(frames),
                 "frames": sum(map(len, frames.values())),
+                **counted(left_out),
             },
             details=details,
             curves={"mean of the score matrix": found.roc},
@@ -150,6 +158,8 @@ class Ytf:
             thresholds={"mean of the score matrix": float(found.fold_thresholds.mean())},
             items=items,
             items_digest=digest((self.left[pair], self.right[pair]) for pair in kept.tolist()),
+            files=joined_files([self.files, embeddings.files]),
+            left_out=left_out,
         )
 
     def _kept(self, frames: dict[str, Ints], allow_missing: bool) -> Ints:
@@ -212,6 +222,7 @@ def read_ytf(path: str | Path) -> Ytf:
         np.array([pair[2] for pair in pairs]),
         np.array([pair[3] for pair in pairs], dtype=np.int64) - 1,
         np.array([pair[4] for pair in pairs], dtype=np.int64),
+        file_digests([path]),
     )
 
 
