@@ -184,12 +184,13 @@ def evaluate_megaface(options: argparse.Namespace) -> None:
         allow_missing=options.allow_missing,
     )
     cleaning = options.cleaning or ("remove" if options.probe_noise and options.distractor_noise else "none")
+    listed = protocol.listed(options.limit)
     others: Embeddings | None = None
     if options.distractor_embeddings is not None or options.distractor_images is not None:
         embeddings, source = gather(options, protocol.probes, "probes")
-        others, far = _distractors(options, protocol.distractors[: options.limit])
+        others, far = _distractors(options, listed)
     else:
-        embeddings, source = gather(options, protocol.names, "probes and distractors")
+        embeddings, source = gather(options, protocol.probes + listed, "probes and distractors")
         far = None
     with Progress("searching", "distractors") as progress:
         result = protocol.evaluate(

@@ -113,7 +113,7 @@ class Megaface:
             raise ValueError(f"ranks={list(ranks)} must lie between 1 and {_DEPTH}")
         others = embeddings if distractors is None else distractors
         rows = find_images(embeddings, self.probes, str(self.path), allow_missing)
-        listed = self._listed(limit)
+        listed = self.listed(limit)
         far_rows = find_images(others, listed, f"{self.path}, distractors", allow_missing)
         if others.dim != embeddings.dim:
             raise ValueError(f"distractors have dimension {others.dim}; the probes' is {embeddings.dim}")
@@ -164,7 +164,8 @@ class Megaface:
             left_out=left_out,
         )
 
-    def _listed(self, limit: int | None) -> tuple[str, ...]:
+    def listed(self, limit: int | None) -> tuple[str, ...]:
+        """The distractors, or the first so many of them."""
         if limit is None:
             return self.distractors
         if check_integer("limit", limit, 1) > len(self.distractors):
