@@ -139,6 +139,15 @@ def test_snapshots_are_compared_by_the_share_that_decides_rightly(pairs: PairLis
     assert row.difference.test == "paired bootstrap over subjects"
 
 
+def test_figures_of_one_result_alone_are_named(pairs: PairList, tmp_path: Path) -> None:
+    evaluated(pairs, tmp_path / "a", 1)
+    write_result(pairs.evaluate(made_up(pairs.names), fars=[0.1, 0.2], replicates=20), tmp_path / "b")
+    saved = [read_result(tmp_path / name) for name in "ab"]
+    words = Reader(write_comparison(compare_results(*saved, replicates=5), *saved, tmp_path / "c").read_text()).words
+    assert "Not compared, only in a: tar@far=1e-3, fnmr@fmr=1e-3." in words
+    assert "Not compared, only in b: tar@far=2e-1, fnmr@fmr=2e-1." in words
+
+
 def test_what_was_not_saved_says_so(pairs: PairList, tmp_path: Path) -> None:
     for folder in "ab":
         evaluated(pairs, tmp_path / folder, 1)

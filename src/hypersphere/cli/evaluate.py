@@ -11,7 +11,13 @@ from hypersphere.cli.embedding import add_inputs, finish, make_embeddings, save_
 from hypersphere.cli.protocols import add_protocols
 from hypersphere.core import Progress
 from hypersphere.data import NamedImages
-from hypersphere.evaluation.compare import compare_results, difference_cells, read_result, write_comparison
+from hypersphere.evaluation.compare import (
+    compare_results,
+    difference_cells,
+    only_in_one,
+    read_result,
+    write_comparison,
+)
 from hypersphere.evaluation.comparison import SIMILARITIES, Comparison
 from hypersphere.evaluation.protocols import PairList, evaluate_pairs, read_pairs
 from hypersphere.evaluation.report import figure_cells
@@ -103,7 +109,9 @@ def compare(options: argparse.Namespace) -> None:
     for row in rows:
         one, two = (figure_cells(row.name, figure)[0] for figure in (row.first, row.second))
         difference, p, test = difference_cells(row)
-        print(f"{row.name:<26}{one:<30}{two:<30}{difference:<26}{f'{p} ({test})' if p else ''}")
+        print(f"{row.name:<26}{one:<30}{two:<30}{difference:<26}{f'{p} ({test})' if p else test}")
+    for sentence in only_in_one(first, second):
+        print(sentence)
     if options.out is not None:
         print(write_comparison(rows, first, second, options.out))
 

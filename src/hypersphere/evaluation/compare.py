@@ -22,9 +22,9 @@ from hypersphere.plots import Page, points
 
 _FIXED = ("class_margin", "sample_margin_minimum")
 NO_TEST = {
-    "missing": "not tested: not measurable in both",
+    "missing": "not tested: not measurable",
     "fixed": "not tested: a fact of prototypes or a minimum, which estimates nothing",
-    "items": "not tested: single outcomes of it were not saved in both",
+    "items": "not tested: its single outcomes are not kept",
 }
 """Why a figure of two results stands without a test."""
 
@@ -123,11 +123,22 @@ def write_comparison(rows: list[ComparedMetric], first: SavedResult, second: Sav
         cells,
         "Differences with 95 % intervals, of shares in percentage points; p is two-sided, of no difference.",
     )
+    page.text(*only_in_one(first, second))
     page.heading("Options that differ")
     options = [flat(result.table["options"]) for result in (first, second)]
     keys = [key for key in {**options[0], **options[1]} if options[0].get(key) != options[1].get(key)]
     page.table(["option", "first", "second"], [[key, *(one.get(key, "") for one in options)] for key in keys])
     return page.save(Path(folder) / "compare.html")
+
+
+def only_in_one(first: SavedResult, second: SavedResult) -> list[str]:
+    """Sentences on figures that one result has and the other has not."""
+    found = []
+    for own, other in ((first, second), (second, first)):
+        names = [name for name in own.metrics if name not in other.metrics]
+        if names:
+            found.append(f"Not compared, only in {own.folder.name}: {', '.join(names)}.")
+    return found
 
 
 def difference_cells(row: ComparedMetric) -> list[str]:

@@ -135,8 +135,8 @@ def _add_curves(page: Page, result: Result) -> None:
         drawn = draw_score_histogram(
             histogram.edges, *counts, threshold, str(result.options.get("similarity", "score"))
         )
-        below = "mean of the folds' thresholds" if threshold is not None else "no threshold"
-        page.figure({f"Histogram of scores, {name}": drawn}, f"Scores of {name}; {below}.")
+        below = "; the line is the mean of the folds' thresholds" if threshold is not None else ""
+        page.figure({f"Histogram of scores, {name}": drawn}, f"Scores of {name}{below}.")
     if result.cmc:
         page.heading("Identification")
         page.figure({"CMC": draw_cmc(result.cmc)}, "Share of probes whose mate is among the first so many.")
@@ -155,7 +155,9 @@ def _add_worst(page: Page, result: Result, pictures: Pictures | None) -> None:
                 names = " · ".join(Path(name).stem for name in (pair.left, pair.right))
                 shown.append(ImagePair(left, right, f"{pair.score:.3f} · {names}"))
         if shown:
-            page.pairs(shown, "Score and names; the farthest beyond the threshold first.")
+            decided = any(pair.threshold is not None for pair in pairs)
+            first = "the farthest beyond the threshold" if decided else "the worst"
+            page.pairs(shown, f"Score and names; {first} first.")
         else:
             limits = ["" if pair.threshold is None else f"{pair.threshold:.4f}" for pair in pairs]
             rows = [[f"{p.left} · {p.right}", f"{p.score:.4f}", limit] for p, limit in zip(pairs, limits, strict=True)]

@@ -40,6 +40,8 @@ RULES = (
     "options state; templates are compared by cosine.",
     "1:1 intervals of TAR, by whichever rule, draw the first template of genuine pairs, thresholds held; those of the "
     "area and the equal error rate take pairs as independent.",
+    "The worst pairs are the impostors of 1:1 most alike and the mates least alike; of a template the first image is "
+    "shown.",
     "1:N official: each gallery by itself; FPIR of the best entry of probes without a mate, TPIR of mates at rank 1; "
     "mean over galleries. Intervals draw the probes' people.",
     "1:N merged (`merged_...`): both galleries as one; the threshold is the ceil(FPIR probes)-th largest score with "
@@ -154,7 +156,9 @@ class Ijb:
         }
         whole = Part(counts={"images": len(self.names), "templates": len(shown), **counted(left_out)})
         if "1:1" in wanted and self.pairs is not None:
-            _join(whole, verify_templates(self.pairs, ids, units, options.tar_rule, fars, progress))
+            here = np.flatnonzero(rows >= 0)[::-1]
+            seen = {int(self.media.templates[image]): self.names[image] for image in here.tolist()}
+            _join(whole, verify_templates(self.pairs, ids, units, options.tar_rule, fars, seen, progress))
         if "1:N" in wanted and self.probes is not None:
             for part in self._search(self.probes, ids, units, options.search, fpirs, allow_missing):
                 _join(whole, part)
@@ -173,6 +177,7 @@ class Ijb:
             curves=whole.curves,
             cmc=whole.cmc,
             histograms=whole.histograms,
+            worst=whole.worst,
             items=whole.items,
             items_digest=digest([*np.array(self.names)[rows >= 0].tolist(), *self.files.values()]),
             files=joined_files([self.files, embeddings.files]),

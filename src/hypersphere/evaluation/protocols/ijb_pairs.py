@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -17,6 +17,7 @@ from hypersphere.evaluation.items import outcomes
 from hypersphere.evaluation.protocols.ijb_files import TemplatePairs
 from hypersphere.evaluation.protocols.ijb_search import Part
 from hypersphere.evaluation.protocols.legacy import accepted_by_rule
+from hypersphere.evaluation.protocols.worst import HighestPairs, worst_pairs
 from hypersphere.evaluation.roc import Roc, roc_from
 from hypersphere.evaluation.scores import SortedScores
 from hypersphere.evaluation.verification import Metrics, curve_metrics
@@ -60,6 +61,7 @@ def verify_templates(
     units: Array,
     rule: str,
     fars: Sequence[float],
+    shown: Mapping[int, str],
     progress: Reporter | None = None,
 ) -> Part:
     """1:1: the curve of all pairs, scores being counted as they come.
@@ -70,6 +72,7 @@ def verify_templates(
         units: (templates, dim) their unit vectors.
         rule: how TARs are read off the curve.
         fars: where.
+        shown: an image of each template, for the worst pairs.
         progress: called as `progress(done, total)` in pairs.
     """
     left, right, same = _placed(pairs, ids)
@@ -81,16 +84,20 @@ def verify_templates(
     genuine_at, slot = np.flatnonzero(same), np.cumsum(same, dtype=np.int32) - 1
     genuine, impostors = np.zeros(len(genuine_at), dtype=np.float32), ScoreCounts()
     done = 0
+    closest, farthest = HighestPairs(), HighestPairs()
     for part, scores in score_template_pairs(units, left, right):
         mates = same[part]
         impostors.add(scores[~mates])
         genuine[slot[part][mates]] = scores[mates]
+        near = np.flatnonzero(~mates & (scores > closest.enough))
+        closest.add(scores[near], left[part][near], right[part][near])
         done += len(scores)
         if progress is not None:
             progress(done, len(same))
     held = SortedScores(genuine)
     roc = roc_from(held, impostors)
     owners = left[genuine_at]
+    farthest.add(-genuine, owners, right[genuine_at])
     metrics, accepted = _tar_figures(roc, genuine, owners, rule, fars)
     return Part(
         metrics=metrics,
@@ -101,6 +108,7 @@ def verify_templates(
         },
         curves={"1:1": roc},
         histograms={"1:1": score_histogram(held, impostors, np.linspace(-1.0001, 1.0001, 101))},
+        worst=worst_pairs(closest, farthest, lambda row: shown[int(ids[row])]),
         items={
             "genuine_scores": genuine,
             "genuine_templates": ids[owners],

@@ -25,6 +25,7 @@ from hypersphere.evaluation.identification import (
     open_set_scores,
 )
 from hypersphere.evaluation.items import MATED, OPEN_SET, SUBJECT, outcomes
+from hypersphere.evaluation.results import ScoredPair
 from hypersphere.evaluation.roc import Roc
 from hypersphere.evaluation.search import search_gallery
 from hypersphere.evaluation.verification import Metrics
@@ -57,6 +58,7 @@ class Part:
     curves: dict[str, Roc] = field(default_factory=dict)
     cmc: dict[str, Floats] = field(default_factory=dict)
     histograms: dict[str, ScoreHistogram] = field(default_factory=dict)
+    worst: dict[str, list[ScoredPair]] = field(default_factory=dict)
     items: dict[str, Array] = field(default_factory=dict)
 
 

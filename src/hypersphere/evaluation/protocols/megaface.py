@@ -5,12 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
-from typing import Any
 
 import numpy as np
 
 from hypersphere.core import Reporter, check_choice, check_integer
-from hypersphere.data.files import is_image_name
 from hypersphere.evaluation.arrays import Array, Bools, Ints
 from hypersphere.evaluation.bootstrap import bootstrap_mean
 from hypersphere.evaluation.embeddings import Embeddings
@@ -23,10 +21,10 @@ from hypersphere.evaluation.protocols.files import (
     counted,
     find_images,
     missing_images,
-    numbered_lines,
     read_json,
     unit_rows,
 )
+from hypersphere.evaluation.protocols.megaface_files import last_parts, listed_images, read_noise, without_suffix
 from hypersphere.evaluation.protocols.registry import PROTOCOLS
 from hypersphere.evaluation.results import RULE_SENTENCES, Result, ScoredPair
 from hypersphere.evaluation.search import Matches, search_gallery
@@ -225,7 +223,7 @@ def read_megaface(
     """
     probe_list, far_list = Path(probes), Path(distractors)
     table = read_json(probe_list)
-    images = _paths(table, probe_list)
+    images = listed_images(table, probe_list)
     owners = table.get("id")
     if not isinstance(owners, list) or len(owners) != len(images):
         raise ValueError(f"{probe_list}: 'id' must be a list of {len(images)} people, one for each path")
@@ -233,40 +231,15 @@ def read_megaface(
     if (times[people] < 2).any() and not allow_missing:
         place = int(np.argmax(times[people] < 2))
         raise ValueError(f"{probe_list}: path[{place}], {images[place]!r}, has no other image of {owners[place]!r}")
-    others = _paths(read_json(far_list), far_list)
-    noise = [None if path is None else _read_noise(Path(path)) for path in (probe_noise, distractor_noise)]
-    near = None if noise[0] is None else np.array([_stem(PurePosixPath(name).name) in noise[0] for name in images])
-    far = None if noise[1] is None else np.array([_stem(_last(name)) in noise[1] for name in others])
+    others = listed_images(read_json(far_list), far_list)
+    noise = [None if path is None else read_noise(Path(path)) for path in (probe_noise, distractor_noise)]
+    stems = [without_suffix(PurePosixPath(name).name) for name in images]
+    near = None if noise[0] is None else np.array([stem in noise[0] for stem in stems])
+    far = None if noise[1] is None else np.array([without_suffix(last_parts(name)) in noise[1] for name in others])
     listed = sum(len(names) for names in noise if names is not None)
     hit = sum(int(marks.sum()) for marks in (near, far) if marks is not None)
     files = file_digests([probe_list, far_list, *(Path(path) for path in (probe_noise, distractor_noise) if path)])
     return Megaface(probe_list, images, people.astype(np.int64), others, near, far, listed - hit, files)
-
-
-def _paths(table: dict[str, Any], path: Path) -> tuple[str, ...]:
-    names = table.get("path")
-    if not isinstance(names, list) or not names or not all(isinstance(name, str) for name in names):
-        raise ValueError(f"{path}: 'path' must be a list of image names")
-    if len(set(names)) != len(names):
-        first: dict[str, int] = {}
-        for place, name in enumerate(names):
-            if first.setdefault(name, place) != place:
-                raise ValueError(f"{path}: path[{place}], {name!r}, is path[{first[name]}] already")
-    return tuple(names)
-
-
-def _read_noise(path: Path) -> set[str]:
-    lines = (text for _, text in numbered_lines(path) if not text.startswith("#"))
-    return {_stem(_last(text.rpartition("\t")[2])) for text in lines}
-
-
-def _last(name: str) -> str:
-    """The last three parts of a path, which name a distractor."""
-    return "/".join(name.split("/")[-3:])
-
-
-def _stem(name: str) -> str:
-    return name.rpartition(".")[0] if is_image_name(name) else name
 
 
 def _mates(units: Array, people: Ints) -> tuple[Ints, Ints, Array]:

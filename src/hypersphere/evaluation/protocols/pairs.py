@@ -22,7 +22,8 @@ from hypersphere.evaluation.items import outcomes
 from hypersphere.evaluation.protocols.files import counted
 from hypersphere.evaluation.protocols.pair_list import PairList
 from hypersphere.evaluation.protocols.pair_rows import PairRows, pooled
-from hypersphere.evaluation.results import RULE_SENTENCES, Result, ScoredPair
+from hypersphere.evaluation.protocols.worst import worst_decisions
+from hypersphere.evaluation.results import RULE_SENTENCES, Result
 from hypersphere.evaluation.scores import SortedScores
 from hypersphere.evaluation.verification import FARS, Metrics, Verification, curve_metrics, pair_metrics, verify_pairs
 
@@ -39,7 +40,6 @@ LEARNED_RULE = (
     "Learned: mean and PCA of a fold come from the pairs of the other folds, each image counted as often as it occurs; "
     "curves join the folds' scores."
 )
-WORST = 12
 BINS = 80
 
 
@@ -123,7 +123,14 @@ def evaluate_pairs(
         curves={title or "all": one.verification.roc for title, one in measured.items()},
         histograms={"all": score_histogram(genuine, impostors, edges)},
         thresholds={"all": float(decided.fold_thresholds.mean())},
-        worst=_worst(pairs, main),
+        worst=worst_decisions(
+            pairs.left,
+            pairs.right,
+            pairs.same,
+            decided.right,
+            main.scores,
+            decided.fold_thresholds[np.unique(pairs.folds, return_inverse=True)[1]],
+        ),
         items=items,
         items_digest=_digest(pairs),
         files=joined_files([pairs.files, *(made.files for _, embeddings in sets for made in embeddings)]),
@@ -194,20 +201,6 @@ def _numbered(subjects: tuple[Sequence[str], Sequence[str]]) -> tuple[Ints, Ints
     count = len(subjects[0])
     numbers = np.unique([*subjects[0], *subjects[1]], return_inverse=True)[1].astype(np.int64)
     return numbers[:count], numbers[count:]
-
-
-def _worst(pairs: PairList, measured: _Measured) -> dict[str, list[ScoredPair]]:
-    decided = measured.verification
-    thresholds = decided.fold_thresholds[np.unique(pairs.folds, return_inverse=True)[1]]
-    over = measured.scores - thresholds
-    found = {}
-    for name, kind, order in (("false matches", ~pairs.same, -over), ("false non-matches", pairs.same, over)):
-        wrong = np.flatnonzero(kind & ~decided.right)
-        chosen = wrong[np.argsort(order[wrong], kind="stable")][:WORST].tolist()
-        found[name] = [
-            ScoredPair(pairs.left[k], pairs.right[k], float(measured.scores[k]), float(thresholds[k])) for k in chosen
-        ]
-    return found
 
 
 def _digest(pairs: PairList) -> str:

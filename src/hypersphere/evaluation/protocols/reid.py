@@ -11,14 +11,15 @@ import numpy as np
 from hypersphere.core import Reporter
 from hypersphere.data.files import is_image_name
 from hypersphere.data.market import DISTRACTOR, FOLDERS, JUNK, parse_name
-from hypersphere.evaluation.arrays import Ints
+from hypersphere.evaluation.arrays import Array, Bools, Ints
 from hypersphere.evaluation.embeddings import Embeddings
 from hypersphere.evaluation.inputs import digest, joined_files
 from hypersphere.evaluation.items import outcomes
 from hypersphere.evaluation.protocols.files import common_options, counted, find_images, missing_images, unit_rows
 from hypersphere.evaluation.protocols.registry import PROTOCOLS
-from hypersphere.evaluation.reid import retrieve
-from hypersphere.evaluation.results import Result
+from hypersphere.evaluation.protocols.worst import SHOWN
+from hypersphere.evaluation.reid import Retrieval, retrieve
+from hypersphere.evaluation.results import Result, ScoredPair
 
 RULES = (
     "For each query the gallery is ranked by cosine, ties in the order of the gallery; left out are images of the "
@@ -26,6 +27,8 @@ RULES = (
     "Average precision: `step`, the mean of the precisions at the mates; `trapezoid` joins precisions by lines, as "
     "Market-1501's own program does.",
     "Queries without a mate seen by another camera are left out and counted. Intervals draw the queries' people.",
+    "The worst pairs are those of the queries with the lowest average precision: beside each its first entry of "
+    "another person, and its last mate.",
 )
 
 
@@ -73,9 +76,11 @@ class Reid:
         people, cameras = _parsed(self.queries, self.path)
         known, places = _parsed(self.gallery, self.path)
         here, there = near >= 0, far >= 0
+        asked = unit_rows(embeddings.values[near[here]], "query")
+        entries = unit_rows(embeddings.values[far[there]], "gallery image")
         found = retrieve(
-            unit_rows(embeddings.values[near[here]], "query"),
-            unit_rows(embeddings.values[far[there]], "gallery image"),
+            asked,
+            entries,
             people[here],
             known[there],
             cameras[here],
@@ -101,6 +106,7 @@ class Reid:
                 **counted(left_out),
             },
             cmc={"queries": np.array([(found.first_ranks[answered] <= rank).mean() for rank in range(1, depth + 1)])},
+            worst=self._worst(found, here, there, asked, entries),
             items=outcomes(
                 {
                     "map": found.average_precisions[answered],
@@ -112,6 +118,27 @@ class Reid:
             files=joined_files([self.files, embeddings.files]),
             left_out={**left_out, "queries_without_mate": without},
         )
+
+    def _worst(
+        self, found: Retrieval, here: Bools, there: Bools, asked: Array, entries: Array
+    ) -> dict[str, list[ScoredPair]]:
+        """Of the queries with the lowest average precision the first entry of another person, and the last mate."""
+        people, cameras = _parsed(self.queries, self.path)
+        known, places = _parsed(self.gallery, self.path)
+        queries, gallery = np.flatnonzero(here), np.flatnonzero(there)
+        worst: dict[str, list[ScoredPair]] = {"false matches": [], "false non-matches": []}
+        for row in np.argsort(found.average_precisions, kind="stable")[:SHOWN].tolist():
+            if not found.average_precisions[row] < 1:
+                break
+            query = queries[row]
+            scores, same = entries @ asked[row], known[gallery] == people[query]
+            mates = same & (places[gallery] != cameras[query])
+            others = ~same & (known[gallery] != JUNK)
+            first, last = np.where(others, scores, -np.inf).argmax(), np.where(mates, scores, np.inf).argmin()
+            for kind, place in zip(worst, (first, last), strict=True):
+                pair = self.queries[query], self.gallery[gallery[place]]
+                worst[kind].append(ScoredPair(*pair, float(scores[place])))
+        return worst
 
 
 def read_reid(path: str | Path) -> Reid:

@@ -19,6 +19,7 @@ from hypersphere.evaluation.inputs import digest, file_digests, joined_files
 from hypersphere.evaluation.protocols.files import common_options, counted, integer, numbered_lines, unit_rows
 from hypersphere.evaluation.protocols.registry import PROTOCOLS
 from hypersphere.evaluation.protocols.svm import intersection_kernel, train_svm
+from hypersphere.evaluation.protocols.worst import worst_decisions
 from hypersphere.evaluation.results import RULE_SENTENCES, Result
 from hypersphere.evaluation.scores import SortedScores
 from hypersphere.evaluation.verification import FARS, pair_metrics, verify_pairs
@@ -31,6 +32,7 @@ RULES = (
     "`accuracy_hik_svm`: the matrix as a histogram over [-1, 1], divided by its sum, classified by a support vector "
     "machine with the histogram intersection kernel, trained on the other nine splits (NormFace sec. 5.3; the paper "
     "does not print C, which is an option here).",
+    "The worst pairs are those of the mean score; of each video the first frame is shown.",
 )
 
 
@@ -156,6 +158,14 @@ class Ytf:
                 )
             },
             thresholds={"mean of the score matrix": float(found.fold_thresholds.mean())},
+            worst=worst_decisions(
+                [embeddings.names[frames[self.left[pair]][0]] for pair in kept.tolist()],
+                [embeddings.names[frames[self.right[pair]][0]] for pair in kept.tolist()],
+                same,
+                found.right,
+                scores,
+                found.fold_thresholds[np.unique(split, return_inverse=True)[1]],
+            ),
             items=items,
             items_digest=digest((self.left[pair], self.right[pair]) for pair in kept.tolist()),
             files=joined_files([self.files, embeddings.files]),
