@@ -1,6 +1,7 @@
 """Every result names the lists it rests on, each with its digest, and what it left out."""
 
 import hashlib
+import re
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,9 @@ import pytest
 from hypersphere.evaluation import Embeddings, concatenated, load_embeddings
 from hypersphere.evaluation.inputs import file_digests, joined_files
 from hypersphere.evaluation.protocols import (
+    Classify,
+    IjbOptions,
+    Pooling,
     evaluate_pairs,
     read_blufr,
     read_classify,
@@ -121,3 +125,37 @@ def test_files_of_one_name_are_told_apart(tmp_path: Path) -> None:
     joined = concatenated([one, two])
     assert joined.files == {"l": "1", "l (2)": "2"}
     assert joined.unreadable == {"u1": "why", "u2": "why"}
+
+
+def test_a_zero_vector_names_its_image(tmp_path: Path) -> None:
+    def zeroed(embeddings: Embeddings, row: int = 3) -> Embeddings:
+        values = embeddings.values.copy()
+        values[row] = 0
+        return Embeddings(embeddings.names, values)
+
+    near, far = official.write_megaface(tmp_path / "mf")
+    megaface = read_megaface(
+        tmp_path / "mf" / "facescrub_features_list.json", tmp_path / "mf" / "megaface_features_list.json_400_1"
+    )
+    blufr_rows, ytf_rows = official.write_blufr(tmp_path / "c.mat"), official.write_ytf(tmp_path / "s.txt")
+    ijb_rows, reid_rows = official.write_ijb(tmp_path / "meta"), official.write_market(tmp_path / "market")
+    class_rows = Embeddings([f"{k}.png" for k in range(8)], np.ones((8, 4)))
+    classes = Classify(tmp_path, tuple(class_rows.names), np.arange(8) % 4)
+    unit = IjbOptions(pooling=Pooling(keep_norm=False))
+    ijb = read_ijb(tmp_path / "meta")
+    for evaluate, name in (
+        (lambda: megaface.evaluate(zeroed(near), far), near.names[3]),
+        (lambda: megaface.evaluate(near, zeroed(far)), far.names[3]),
+        (lambda: read_blufr(tmp_path / "c.mat").evaluate(zeroed(blufr_rows)), blufr_rows.names[3]),
+        (lambda: read_ytf(tmp_path / "s.txt").evaluate(zeroed(ytf_rows)), ytf_rows.names[3]),
+        (lambda: read_reid(tmp_path / "market").evaluate(zeroed(reid_rows)), reid_rows.names[3]),
+        (lambda: classes.evaluate(zeroed(class_rows), np.eye(4)), "3.png"),
+        (lambda: ijb.evaluate(zeroed(ijb_rows), options=unit), "4.jpg"),
+    ):
+        with pytest.raises(ValueError, match=rf"{re.escape(name)}'? is the zero vector, which has no direction"):
+            evaluate()
+    both = Embeddings(ijb_rows.names, np.concatenate([np.zeros((3, ijb_rows.dim)), ijb_rows.values[3:]]))
+    with pytest.raises(ValueError, match="template 1 is the zero vector"):
+        ijb.evaluate(both)
+    with pytest.raises(ValueError, match=r"1\.jpg, with the other images of its medium, is the zero vector"):
+        ijb.evaluate(both, options=IjbOptions(pooling=Pooling(media="unit")))

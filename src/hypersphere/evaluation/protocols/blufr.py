@@ -85,7 +85,7 @@ class Blufr:
         histogram: ScoreHistogram | None = None
         for done, trial in enumerate(self.trials, start=1):
             part = _present(trial, rows)
-            units = _prepared(embeddings.values, rows, part, pca)
+            units = _prepared(embeddings, rows, part, pca)
             scores = _verify(units, self.labels, part.test, done == 1)
             verification.append(roc_from(scores.genuine, scores.impostors))
             if histogram is None:
@@ -127,13 +127,14 @@ def _present(trial: Trial, rows: Ints) -> Trial:
     return Trial(*(part[rows[part] >= 0] for part in (trial.train, trial.test, trial.gallery, trial.probes)))
 
 
-def _prepared(values: Array, rows: Ints, trial: Trial, pca: int | None) -> Array:
+def _prepared(embeddings: Embeddings, rows: Ints, trial: Trial, pca: int | None) -> Array:
     """(images, dim) unit vectors of the trial's test images at their places in the image list; zeros elsewhere."""
-    tested = values[rows[trial.test]]
+    values, own = embeddings.values, rows[trial.test]
+    tested = values[own]
     if pca is not None:
         tested = _projected(values[rows[trial.train]], tested, pca)
     units = np.zeros((len(rows), tested.shape[1]), dtype=np.float32)
-    units[trial.test] = unit_rows(tested, "test image")
+    units[trial.test] = unit_rows(tested, lambda k: f"the embedding of {embeddings.names[own[k]]!r}")
     return units
 
 

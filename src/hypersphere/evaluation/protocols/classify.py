@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import islice
 from pathlib import Path
 
 import numpy as np
@@ -19,6 +20,7 @@ from hypersphere.evaluation.protocols.files import (
     common_options,
     counted,
     find_images,
+    found_units,
     integer,
     missing_images,
     numbered_lines,
@@ -85,13 +87,13 @@ class Classify:
         if self.labels.max() >= len(centres):
             first = int(np.argmax(self.labels >= len(centres)))
             which = f"{self.names[first]!r} is of class {self.labels[first]}"
-            raise ValueError(f"{self.path}: {which}; there are prototypes of {len(centres)}")
+            raise ValueError(f"{_where(self.path, first)}: {which}; there are prototypes of {len(centres)}")
         if self.class_counts is not None and len(self.class_counts) != len(centres):
             raise ValueError(f"class_counts has {len(self.class_counts)} entries; there are {len(centres)} classes")
         rows = find_images(embeddings, self.names, str(self.path), allow_missing)
         here = rows >= 0
         left_out = missing_images(self.names, rows, [embeddings])
-        samples, labels = embeddings.values[rows[here]], self.labels[here]
+        samples, labels = found_units(embeddings, rows[here]), self.labels[here]
         right = _nearest(samples, centres, similarity) == labels
         found = margins(samples, centres, labels)
         metrics: Metrics = {
@@ -132,7 +134,9 @@ def read_classify(path: str | Path, train: str | Path | None = None) -> Classify
     counts = np.bincount(seen, minlength=int(labels.max()) + 1)
     unknown = np.flatnonzero(counts[labels] == 0)
     if len(unknown):
-        raise ValueError(f"{path}: {names[unknown[0]]!r} is of class {labels[unknown[0]]}, which {train} does not have")
+        first = int(unknown[0])
+        which = f"{names[first]!r} is of class {labels[first]}"
+        raise ValueError(f"{_where(path, first)}: {which}, which {train} does not have")
     return Classify(path, names, labels, counts.astype(np.int64), file_digests([path, Path(train)]))
 
 
@@ -154,6 +158,13 @@ def _read_list(path: Path) -> tuple[tuple[str, ...], Ints]:
     return tuple(found), np.array(labels, dtype=np.int64)
 
 
+def _where(path: Path, sample: int) -> str:
+    """The file, and where it is a list the line, of the k-th sample."""
+    if not path.is_file():
+        return str(path)
+    return f"{path}, line {next(islice(numbered_lines(path), sample, None))[0]}"
+
+
 def _outcomes(right: Bools, labels: Ints, found: Margins, class_counts: Ints | None) -> dict[str, Array]:
     """What single samples, and in groups single classes, add to the figures."""
     items = outcomes({"sample_margin": found.each, "sample_margin_share_positive": found.each > 0})
@@ -165,7 +176,7 @@ def _outcomes(right: Bools, labels: Ints, found: Margins, class_counts: Ints | N
 
 def _nearest(samples: Array, centres: Array, similarity: str) -> Ints:
     """(samples,) the most similar prototype; the length of a sample makes no difference."""
-    targets = unit_rows(centres, "prototype") if similarity == "cosine" else centres
+    targets = unit_rows(centres, lambda k: f"prototype {k}") if similarity == "cosine" else centres
     parts: Sequence[Ints] = [
         (samples[start : start + _BLOCK] @ targets.T).argmax(axis=1) for start in range(0, len(samples), _BLOCK)
     ]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -135,6 +135,11 @@ def find_images(embeddings: Embeddings, names: tuple[str, ...], where: str, allo
     return rows
 
 
+def found_units(embeddings: Embeddings, rows: Ints) -> Array:
+    """(n, dim) the unit embeddings in these rows; a zero vector is an error that names its image."""
+    return unit_rows(embeddings.values[rows], lambda k: f"the embedding of {embeddings.names[rows[k]]!r}")
+
+
 def common_options(embeddings: Embeddings, allow_missing: bool) -> dict[str, Any]:
     """The choices that every protocol declares."""
     return {"allow_missing": allow_missing, "embeddings": as_table(dict(embeddings.options))}
@@ -158,9 +163,14 @@ def counted(left_out: Mapping[str, Sequence[str]]) -> dict[str, int]:
     return {what: len(names) for what, names in left_out.items()}
 
 
-def unit_rows(rows: Array, what: str = "embedding") -> Array:
-    """(n, dim) float32 of length 1; ValueError for a zero vector, which has no direction."""
+def unit_rows(rows: Array, name: Callable[[int], str]) -> Array:
+    """(n, dim) float32 of length 1; ValueError for a zero vector, which has no direction.
+
+    Args:
+        rows: (n, dim).
+        name: what the k-th row is called in the message.
+    """
     lengths = np.sqrt(np.einsum("ij,ij->i", rows, rows, dtype=np.float64))
     if not lengths.all():
-        raise ValueError(f"{what} {int(np.argmin(lengths))} is the zero vector, which has no direction")
+        raise ValueError(f"{name(int(np.argmin(lengths)))} is the zero vector, which has no direction")
     return np.asarray(rows / lengths.astype(np.float32)[:, None], dtype=np.float32)

@@ -20,6 +20,7 @@ from hypersphere.evaluation.protocols.files import (
     common_options,
     counted,
     find_images,
+    found_units,
     missing_images,
     read_json,
     unit_rows,
@@ -177,14 +178,14 @@ class Megaface:
         noisy = np.zeros(len(rows), dtype=bool) if self.noisy_probes is None else self.noisy_probes
         here = rows >= 0
         units = np.zeros((len(rows), embeddings.dim), dtype=np.float32)
-        units[here] = unit_rows(embeddings.values[rows[here]], "probe")
+        units[here] = found_units(embeddings, rows[here])
         if cleaning == "remove":
             here &= ~noisy
         elif cleaning == "centre":
             for place in np.flatnonzero(noisy & here):
                 clean = (self.people == self.people[place]) & ~noisy & here
                 if clean.any():
-                    units[place] = unit_rows(units[clean].sum(axis=0, dtype=np.float64)[None], "centre")[0]
+                    units[place] = self._centre(units[clean], int(place))
         counts = np.bincount(self.people[here], minlength=int(self.people.max()) + 1)
         alone = here & (counts[self.people] < 2)
         if alone.any() and not allow_missing and cleaning == "none":
@@ -194,6 +195,12 @@ class Megaface:
         if not here.any():
             raise ValueError(f"{self.path}: nobody has two images left")
         return units[here], self.people[here], [self.probes[place] for place in np.flatnonzero(here)]
+
+    def _centre(self, clean: Array, place: int) -> Array:
+        """The direction of the sum of a person's clean unit vectors, for the probe at a place."""
+        total = clean.sum(axis=0, dtype=np.float64)[None]
+        middle: Array = unit_rows(total, lambda _: f"the centre of the person of {self.probes[place]!r}")[0]
+        return middle
 
     def _clean_rows(self, rows: Ints, cleaning: str) -> tuple[Ints, int]:
         """Rows of the distractors to search, and how many count."""
@@ -268,7 +275,7 @@ def _search(units: Array, others: Embeddings, rows: Ints, tail: HighestScores, p
     best: Matches | None = None
     for start in range(0, len(rows), _BLOCK):
         part = rows[start : start + _BLOCK]
-        block = unit_rows(others.values[part], "distractor")
+        block = found_units(others, part)
         found = search_gallery(units, block, min(_DEPTH, len(part)), each=tail.add)
         here = Matches(part[found.indices], found.scores)
         best = here if best is None else _better(best, here)

@@ -15,7 +15,7 @@ from hypersphere.evaluation.arrays import Array, Bools, Ints
 from hypersphere.evaluation.embeddings import Embeddings
 from hypersphere.evaluation.inputs import digest, joined_files
 from hypersphere.evaluation.items import outcomes
-from hypersphere.evaluation.protocols.files import common_options, counted, find_images, missing_images, unit_rows
+from hypersphere.evaluation.protocols.files import common_options, counted, find_images, found_units, missing_images
 from hypersphere.evaluation.protocols.registry import PROTOCOLS
 from hypersphere.evaluation.protocols.worst import SHOWN
 from hypersphere.evaluation.reid import Retrieval, retrieve
@@ -76,8 +76,7 @@ class Reid:
         people, cameras = _parsed(self.queries, self.path)
         known, places = _parsed(self.gallery, self.path)
         here, there = near >= 0, far >= 0
-        asked = unit_rows(embeddings.values[near[here]], "query")
-        entries = unit_rows(embeddings.values[far[there]], "gallery image")
+        asked, entries = found_units(embeddings, near[here]), found_units(embeddings, far[there])
         found = retrieve(
             asked,
             entries,

@@ -16,7 +16,7 @@ from hypersphere.evaluation.embeddings import Embeddings
 from hypersphere.evaluation.figures import Figure
 from hypersphere.evaluation.histogram import score_histogram
 from hypersphere.evaluation.inputs import digest, file_digests, joined_files
-from hypersphere.evaluation.protocols.files import common_options, counted, integer, numbered_lines, unit_rows
+from hypersphere.evaluation.protocols.files import common_options, counted, found_units, integer, numbered_lines
 from hypersphere.evaluation.protocols.registry import PROTOCOLS
 from hypersphere.evaluation.protocols.svm import intersection_kernel, train_svm
 from hypersphere.evaluation.protocols.worst import worst_decisions
@@ -102,7 +102,7 @@ class Ytf:
         }
 
         def units(video: str) -> Array:
-            return unit_rows(embeddings.values[frames[video]], f"{video}: frame")
+            return found_units(embeddings, frames[video])
 
         scores, histograms = np.zeros(len(kept)), np.zeros((len(kept), bins))
         for done, pair in enumerate(kept.tolist()):
