@@ -149,6 +149,13 @@ def test_missing_images_are_counted_if_allowed(lfw: Path, tmp_path: Path, capsys
     assert (table["counts"]["missing_images"], table["counts"]["pairs_left_out"]) == (1, 1)
     assert "pairs left out            1" in capsys.readouterr().out
     assert "1 missing images, 1 pairs left out" in (tmp_path / "a" / "report.html").read_text()
+    write_lfw_list(tmp_path / "lfw-pairs.txt")
+    found = ("--model", lfw / "net.onnx", "--data", tmp_path)
+    assert "line 3: there is no 'Person_A/Person_A_0003.jpg'" in fails(capsys, "pairs", *found, "--out", tmp_path / "b")
+    assert evaluate(tmp_path / "b", *found, "--allow-missing")["metrics"] == table["metrics"]
+    (tmp_path / "lfw-pairs.txt").write_text((lfw / "lfw-pairs.txt").read_text().replace("Person", "Nobody"))
+    error = fails(capsys, "pairs", *found, "--allow-missing", "--out", tmp_path / "c")
+    assert "expected one folder or tar in it with the images of lfw-pairs.txt (found none)" in error
 
 
 def test_without_out_results_go_to_runs(lfw: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

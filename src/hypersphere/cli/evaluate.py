@@ -137,11 +137,13 @@ def _find_data(options: argparse.Namespace) -> None:
     places = [path for path in sorted(options.data.iterdir()) if path.is_dir() or path.suffix == ".tar"]
     if (options.data / names[0]).is_file():
         places = [options.data]
-    whole = [path for path in places if not NamedImages(path, names).missing]
+    missing = {path: len(NamedImages(path, names).missing) for path in places}
+    some = [path for path, count in missing.items() if count < len(names)]
+    whole = [path for path in some if not missing[path]] or some
     if len(whole) != 1:
         found = ", ".join(path.name for path in whole) or "none"
         raise ValueError(
-            f"--data {options.data}: expected one folder or tar in it with all images of {lists[0].name} "
+            f"--data {options.data}: expected one folder or tar in it with the images of {lists[0].name} "
             f"(found {found}); give --pairs and --images"
         )
     options.images = whole
