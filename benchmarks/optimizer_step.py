@@ -10,6 +10,8 @@ kernel with other launches, and writes nothing.
     unit          the gradient is that of the unit vectors: a compiled pass through the normalisation and torch's step,
                   or one pass of our kernel
     sampled       only a share of the rows has a gradient: `RowSGD` and `RowAdamW`, as a kernel and in plain torch
+    ArcFace       forward, backward and step of a whole head in bf16, N = 1024: all classes, and a share of them, with
+                  the memory beyond prototypes and momentum
 """
 
 from __future__ import annotations
@@ -35,8 +37,10 @@ RESULTS = Path(__file__).parent / "results" / "optimizer.csv"
 CLASSES = (85_742, 1_000_000, 4_000_000)
 SGD: dict[str, float] = {"lr": 0.1, "momentum": 0.9, "weight_decay": 5e-4}
 ADAMW: dict[str, float] = {"lr": 1e-3, "weight_decay": 5e-4}
+ROWS = 1024
 PLAIN = "torch SGD fused, all rows"
 SPEED_BYTES = 2**32
+NUMBERS = ("median_ms", "iqr_ms", "of_torch", "floor_ms", "of_floor", "peak_gib")
 LAUNCHES = [steps.Launch(numbers, warps) for numbers in (512, 1024, 2048, 4096, 8192) for warps in (4, 8)]
 
 
@@ -217,19 +221,74 @@ def times(runs: dict[str, Callable[[], object]], repeats: int) -> dict[str, list
 def measure(classes: int, dim: int, share: float, repeats: int, speed: float) -> list[dict[str, Any]]:
     entries = contestants(draw(classes, dim, share))
     measured = times({name: entry.run for name, entry in entries.items()}, repeats)
+    entries = {name: entry._replace(run=lambda: None) for name, entry in entries.items()}  # frees the tensors
     plain = statistics.median(measured[PLAIN])
+    heads = {name: make(classes, dim) for name, make in head_steps(share).items()}
+    peaks = {name: peak_gib(run) for name, run in heads.items()}
+    measured.update(times(heads, repeats))
     print(
         f"\n{classes:,} classes, d = {dim}, {share:.0%} sampled{'ms':>20} {'(iqr)':>8} {'of floor':>9} {'of torch':>9}"
     )
     rows = []
     for name, own in measured.items():
         low, middle, high = statistics.quantiles(own, n=4, method="inclusive")
-        floor = 1000 * entries[name].moves * 4 * dim * entries[name].rows / speed
-        print(f"{name:48} {middle:8.3f} {high - low:8.3f} {middle / floor:8.2f}x {middle / plain:8.2f}x")
-        row = {"contestant": name, "classes": classes, "dim": dim, "rows": entries[name].rows}
-        numbers = {"median_ms": middle, "iqr_ms": high - low, "floor_ms": floor, "of_floor": middle / floor}
-        rows.append({**row, **{key: f"{value:.4f}" for key, value in {**numbers, "of_torch": middle / plain}.items()}})
+        numbers = {"median_ms": middle, "iqr_ms": high - low, "of_torch": middle / plain}
+        print(f"{name:48} {middle:8.3f} {high - low:8.3f}", end=" ")
+        if name in entries:
+            floor = 1000 * entries[name].moves * 4 * dim * entries[name].rows / speed
+            numbers |= {"floor_ms": floor, "of_floor": middle / floor}
+            print(f"{middle / floor:8.2f}x {middle / plain:8.2f}x")
+        else:
+            numbers["peak_gib"] = peaks[name]
+            print(f"{peaks[name]:8.2f} GiB")
+        count = entries[name].rows if name in entries else round((share if "%" in name else 1) * classes)
+        row = {"contestant": name, "classes": classes, "dim": dim, "rows": count}
+        rows.append({**row, **{key: f"{numbers[key]:.4f}" if key in numbers else "" for key in NUMBERS}})
     return rows
+
+
+def head_steps(share: float) -> dict[str, Callable[[int, int], Callable[[], object]]]:
+    """Makers of whole steps of ArcFace."""
+
+    def maker(sample: float | None, stepped: bool) -> Callable[[int, int], Callable[[], object]]:
+        def make(classes: int, dim: int) -> Callable[[], object]:
+            settings: dict[str, Any] = {"precision": "bf16", "sample": sample, "device": "cuda"}
+            head = hs.create_head("arcface", dim=dim, num_classes=classes, **settings)
+            head.checked = False
+            kind: Any = hs.RowSGD if sample is not None else torch.optim.SGD
+            optimizer = kind(head.parameters(), **SGD, fused=True)
+            x = torch.randn(ROWS, dim, device="cuda", requires_grad=True)
+            labels = torch.randint(classes, (ROWS,), device="cuda")
+
+            def run() -> None:
+                head(x, labels).backward()
+                if stepped:
+                    optimizer.step()
+                optimizer.zero_grad()
+                x.grad = None
+
+            return run
+
+        return make
+
+    some = f"{share:.0%} of the classes"
+    return {
+        "ArcFace, all classes": maker(None, False),
+        "ArcFace + torch SGD fused, all classes": maker(None, True),
+        f"ArcFace, {some}": maker(share, False),
+        f"ArcFace + RowSGD, {some}": maker(share, True),
+    }
+
+
+def peak_gib(run: Callable[[], object]) -> float:
+    """The most memory that a step takes beyond what there was, after one that made the optimizer's state."""
+    run()
+    torch.cuda.synchronize()
+    torch.cuda.reset_peak_memory_stats()
+    before = torch.cuda.memory_allocated()
+    run()
+    torch.cuda.synchronize()
+    return (torch.cuda.max_memory_allocated() - before) / 2**30
 
 
 def sweep(classes: int, dim: int, share: float, repeats: int) -> None:

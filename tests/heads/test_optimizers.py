@@ -11,6 +11,7 @@ from torch import Tensor, nn
 
 import hypersphere as hs
 from hypersphere.geometry import normalize
+from hypersphere.heads import clip_grad_norm_
 
 C, D = 9, 4
 PAIRS: dict[str, tuple[Callable[..., torch.optim.Optimizer], Callable[..., torch.optim.Optimizer], dict[str, Any]]] = {
@@ -165,3 +166,16 @@ def test_a_closure_is_called_once_with_gradients() -> None:
 def test_a_wrong_epsilon_is_refused() -> None:
     with pytest.raises(ValueError, match="unit_eps"):
         hs.RowSGD([parameter(C, D)], lr=0.1, unit_eps=-1.0)
+
+
+@pytest.mark.parametrize("largest", [0.1, 1e6])
+def test_clipping_counts_the_rows_of_sparse_gradients(largest: float) -> None:
+    sparse_one, dense_one = parameter(C, D), parameter(3, 2, seed=5)
+    both = parameter(C, D), parameter(3, 2, seed=5)
+    sparse_one.grad = sparse([0, 3, 4], 1, C, D) + sparse([3, 8], 2, C, D)
+    dense_one.grad = parameter(3, 2, seed=9).detach()
+    both[0].grad, both[1].grad = sparse_one.grad.to_dense(), dense_one.grad.clone()
+    norm = clip_grad_norm_([sparse_one, dense_one, parameter(2)], largest)
+    torch.testing.assert_close(norm, nn.utils.clip_grad_norm_(both, largest))
+    torch.testing.assert_close(sparse_one.grad.to_dense(), both[0].grad)
+    torch.testing.assert_close(dense_one.grad, both[1].grad)

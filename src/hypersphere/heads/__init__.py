@@ -1,7 +1,7 @@
 """Heads: prototypes + a loss + an engine."""
 
 from hypersphere.heads.head import Head, PairLoss, create_head, create_loss, list_heads
-from hypersphere.heads.optimizers import RowAdamW, RowSGD
+from hypersphere.heads.optimizers import RowAdamW, RowSGD, clip_grad_norm_
 from hypersphere.heads.plan import Sent, exchanged_bytes, exchanges
 
 __all__ = [
@@ -10,6 +10,7 @@ __all__ = [
     "RowAdamW",
     "RowSGD",
     "Sent",
+    "clip_grad_norm_",
     "create_head",
     "create_loss",
     "exchanged_bytes",

@@ -13,11 +13,13 @@ from hypersphere.core import check_choice, check_finite_number, check_integer, c
 from hypersphere.engines import ENGINES, PRECISIONS, Precision, ambient_precision, compute_dtype, local_rows
 from hypersphere.geometry import EPS, normalize, regular_simplex, tammes
 from hypersphere.heads.inputs import check_embeddings, check_labels, check_rows, to_compute_dtype
+from hypersphere.heads.sampling import Sampler, check_sampling
 from hypersphere.heads.sharding import Over, Sharding, full_tensor
 from hypersphere.losses import OBJECTIVES, Batch, Contrastive, Objective, Triplet
 
 Additions = Mapping[str, Mapping[str, Any]]
 _START = 0.01
+_DRAWS = "sampler._extra_state"
 
 
 class Head(nn.Module):
@@ -36,6 +38,8 @@ class Head(nn.Module):
         eps: the epsilon of NormFace eq. 3.
         added: further objectives that share the prototypes, with their weights.
         shard: processes to share the classes: a process group, or a device mesh of one dimension.
+        sample: share of the classes that a call in training mode sees, in (0, 1]: those of its labels, and random ones.
+        unbiased: weigh the sampled classes, so that sums over the negatives keep their mean.
         device, dtype: of the prototypes; a loss's own parameters stay float32.
 
     Inputs:
@@ -61,6 +65,8 @@ class Head(nn.Module):
         eps: float = EPS,
         added: Mapping[str, tuple[float, Objective]] | None = None,
         shard: Over | None = None,
+        sample: float | None = None,
+        unbiased: bool = False,
         device: torch.device | str | None = None,
         dtype: torch.dtype | None = None,
     ) -> None:
@@ -91,6 +97,17 @@ class Head(nn.Module):
         if self.sharding is not None:
             for each in (objective, *(extra for _, extra in (added or {}).values())):
                 self.sharding.cut(each)
+        if unbiased and sample is None:
+            raise ValueError("unbiased=True is about a sample of the classes: give sample, for example sample=0.1")
+        self.sampler = None if sample is None else self._sampler(sample, unbiased)
+
+    def _sampler(self, share: float, unbiased: bool) -> Sampler:
+        objectives: list[Any] = [self.objective, *self.added.values()]
+        check_sampling(objectives, unbiased)
+        sampler = Sampler(share, unbiased, 0 if self.sharding is None else self.sharding.exchange.rank)
+        tables = [self.weight, *(getattr(each, name) for each in objectives for name in each.per_class)]
+        sampler.mark(table for table in tables if isinstance(table, nn.Parameter) and table.dim() > 0)
+        return sampler
 
     def forward(self, embeddings: Tensor, labels: Tensor, **rows: Tensor) -> Tensor:
         """The loss of a batch, a scalar in float32 (float64 for float64 input).
@@ -124,6 +141,8 @@ class Head(nn.Module):
             )
             if self.sharding is not None:
                 batch = self.sharding.join(batch, embeddings.dtype)
+            if self.sampler is not None and self.training:
+                batch = self.sampler(batch, self.weight)
             loss: Tensor = self.objective(batch)
             for name, extra in self.added.items():
                 loss = loss + self.added_weights[name] * extra(batch)
@@ -150,6 +169,9 @@ class Head(nn.Module):
         return {name: full_tensor(value).cpu() for name, value in self.state_dict().items()}
 
     def load_state_dict(self, state_dict: Mapping[str, Any], strict: bool = True, assign: bool = False) -> Any:
+        """Take up a state; it may come from a head that samples its classes otherwise, or not at all."""
+        draws = {} if self.sampler is None else {_DRAWS: self.sampler.get_extra_state()}
+        state_dict = draws | {key: value for key, value in state_dict.items() if key != _DRAWS or draws}
         if self.sharding is not None:
             state_dict = self.sharding.like(self.state_dict(), state_dict)
         return super().load_state_dict(state_dict, strict, assign)
@@ -199,6 +221,8 @@ def create_head(
     eps: float = EPS,
     add: Additions | None = None,
     shard: Over | None = None,
+    sample: float | None = None,
+    unbiased: bool = False,
     device: torch.device | str | None = None,
     dtype: torch.dtype | None = None,
     **options: Any,
@@ -220,6 +244,10 @@ def create_head(
             `{"c_contrastive": {"weight": 0.01}, "sample_margin": {"weight": 0.5}}`.
         shard: processes to share the classes (docs/sharding.md): a process group, or a device mesh of one dimension.
             All of them make the head, with the same seed.
+        sample: share of the classes that a call in training mode sees (PartialFC, docs/sampling.md), in (0, 1]: those
+            of its labels always, and random others. Gradients of prototypes are then sparse: train with `RowSGD` or
+            `RowAdamW`, which leave the other rows alone.
+        unbiased: weigh the sampled classes, so that sums over the negatives keep their mean.
         device, dtype: of the prototypes; a loss's own parameters stay float32.
         options: the loss's own keywords; its docstring lists them.
 
@@ -249,6 +277,8 @@ def create_head(
         eps=eps,
         added=added,
         shard=shard,
+        sample=sample,
+        unbiased=unbiased,
         device=device,
         dtype=dtype,
     )

@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from hypersphere.core import check_positive
 from hypersphere.engines.steps import AdamState, adamw_rows, sgd_rows
@@ -151,6 +151,25 @@ def rows_of(grad: Tensor) -> tuple[Tensor | None, Tensor]:
         return None, _local(grad)
     grad = grad.coalesce()
     return grad.indices()[0], grad.values()
+
+
+@torch.no_grad()
+def clip_grad_norm_(parameters: Iterable[Tensor], max_norm: float) -> Tensor:
+    """`torch.nn.utils.clip_grad_norm_` that takes sparse gradients too. Returns the norm before."""
+    given = [parameter for parameter in parameters if parameter.grad is not None]
+    if not any(parameter.grad.is_sparse for parameter in given if parameter.grad is not None):
+        return nn.utils.clip_grad_norm_(given, max_norm)
+    grads = []
+    for parameter in given:
+        if parameter.grad is not None and parameter.grad.is_sparse:
+            parameter.grad = parameter.grad.coalesce()
+        assert parameter.grad is not None
+        grads.append(rows_of(parameter.grad)[1])
+    total = nn.utils.get_total_norm(grads)
+    factor = (max_norm / (total + 1e-6)).clamp(max=1.0)
+    for grad in grads:
+        grad.mul_(factor.to(grad.device))
+    return total
 
 
 @contextmanager

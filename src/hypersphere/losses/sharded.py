@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import torch
@@ -22,6 +22,7 @@ from hypersphere.engines import (
 )
 from hypersphere.geometry import norm
 from hypersphere.losses.base import Batch, entries
+from hypersphere.losses.sampled import Sample
 
 
 @dataclass(frozen=True)
@@ -70,12 +71,18 @@ class ShardedBatch(Batch):
 
     @property
     def num_classes(self) -> int:
-        return self.classes.num_classes
+        if self.sample is None or self.weighting is not None:
+            return self.classes.num_classes
+        return int(self.classes.exchange.sum(torch.tensor(len(self.prototypes), device=self.prototypes.device)))
 
     @cached_property
     def places(self) -> Tensor:
         """(N,): each row's class as a place in `prototypes`, -1 for classes of other processes."""
-        return self.classes.places(self.labels)
+        places = self.classes.places(self.labels)
+        return places if self.sample is None else self.sample.places(places)
+
+    def sampled(self, sample: Sample, prototypes: Tensor) -> Batch:
+        return replace(self, sample=sample, prototypes=prototypes)
 
     def reduce(
         self,
@@ -114,7 +121,7 @@ class ShardedBatch(Batch):
 
         The latter asks the processes: one all-reduce.
         """
-        if len(per_class) == self.num_classes:
+        if len(per_class) == self.classes.num_classes:
             return entries(per_class, self.labels, self.embeddings.dtype)
         return self._from_owners(entries(per_class, self.places, self.embeddings.dtype))
 
@@ -178,7 +185,7 @@ class PartialBatch(Batch):
         return self.classes.num_classes
 
     def own(self, per_class: Tensor) -> Tensor:
-        labels = self.whole if len(per_class) == self.num_classes else self.labels
+        labels = self.whole if len(per_class) == self.classes.num_classes else self.labels
         return entries(per_class, labels, self.embeddings.dtype)
 
     def shared(self, parameter: Tensor) -> Tensor:
