@@ -10,6 +10,7 @@ from torch import Tensor, distributed, nn
 from torch.nn.parallel import DistributedDataParallel
 
 import hypersphere as hs
+from hypersphere.heads import clip_grad_norm_
 from hypersphere.losses import Batch, Sample
 from tests.heads.shard_worker import CASES, D, error, make, rows_of, split
 
@@ -172,19 +173,20 @@ def train(name: str, options: dict[str, Any], kind: str, group: Any, mine: slice
     several = net if group is None else DistributedDataParallel(net, process_group=group)
     ours, theirs, settings = OPTIMIZERS[kind]
     optimizer = (ours if "sample" in options else theirs)([*net.parameters(), *head.parameters()], **settings)
-    drawn = []
+    drawn, norms = [], []
     for step in range(4):
         generator = torch.Generator().manual_seed(step)
         x = torch.randn(9, 6, dtype=torch.float64, generator=generator)
         labels = torch.randint(-1, 7, (9,), generator=generator)
         optimizer.zero_grad()
         head(several(x[mine]), labels[mine]).backward()
+        norms.append(clip_grad_norm_([*net.parameters(), *head.parameters()], 0.7))
         before = head.weight.detach().clone()
         optimizer.step()
         if "sample" in options:
             drawn.append(int((head.weight.to_local() != before.to_local()).any(1).sum()) - head.weight.grad._nnz())
     state = {**{f"net.{key}": value for key, value in net.state_dict().items()}, **head.full_state_dict()}
-    return head, optimizer, {**state, "drawn": torch.tensor(drawn)}
+    return head, optimizer, {**state, "drawn": torch.tensor(drawn), "norms": torch.stack(norms)}
 
 
 def training(over: Groups) -> dict[str, float]:

@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor, distributed, nn
 
 from hypersphere.core import check_positive
 from hypersphere.engines.steps import AdamState, adamw_rows, sgd_rows
@@ -155,20 +155,32 @@ def rows_of(grad: Tensor) -> tuple[Tensor | None, Tensor]:
 
 @torch.no_grad()
 def clip_grad_norm_(parameters: Iterable[Tensor], max_norm: float) -> Tensor:
-    """`torch.nn.utils.clip_grad_norm_` that takes sparse gradients too. Returns the norm before."""
+    """`torch.nn.utils.clip_grad_norm_` that takes sparse gradients, and those of sharded prototypes, too.
+
+    Returns the norm before. Rows of other processes count; these must call it as well.
+    """
     given = [parameter for parameter in parameters if parameter.grad is not None]
-    if not any(parameter.grad.is_sparse for parameter in given if parameter.grad is not None):
+    if not any(_sharded(parameter) or (parameter.grad is not None and parameter.grad.is_sparse) for parameter in given):
         return nn.utils.clip_grad_norm_(given, max_norm)
-    grads = []
+    everywhere: list[Tensor] = []
+    here: list[Tensor] = []
+    group = None
     for parameter in given:
-        if parameter.grad is not None and parameter.grad.is_sparse:
-            parameter.grad = parameter.grad.coalesce()
         assert parameter.grad is not None
-        grads.append(rows_of(parameter.grad)[1])
-    total = nn.utils.get_total_norm(grads)
+        if parameter.grad.is_sparse:
+            parameter.grad = parameter.grad.coalesce()
+        values = rows_of(parameter.grad)[1]
+        (here if _sharded(parameter) else everywhere).append(values)
+        mesh = getattr(parameter, "device_mesh", None)
+        group = group if mesh is None else mesh.get_group()
+    total = nn.utils.get_total_norm(everywhere + here)
+    if group is not None:
+        shards = nn.utils.get_total_norm(here).square()
+        distributed.all_reduce(shards, group=group)
+        total = (nn.utils.get_total_norm(everywhere).to(shards.device).square() + shards).sqrt()
     factor = (max_norm / (total + 1e-6)).clamp(max=1.0)
-    for grad in grads:
-        grad.mul_(factor.to(grad.device))
+    for values in everywhere + here:
+        values.mul_(factor.to(values.device))
     return total
 
 
@@ -212,3 +224,7 @@ def _local(tensor: Tensor) -> Tensor:
     """The rows of a tensor that this process holds: all but for a sharded one."""
     local: Tensor = tensor.to_local() if hasattr(tensor, "to_local") else tensor
     return local.detach()
+
+
+def _sharded(tensor: Any) -> bool:
+    return hasattr(tensor, "to_local")
