@@ -163,6 +163,21 @@ def test_a_closure_is_called_once_with_gradients() -> None:
     assert calls == [True]
 
 
+@pytest.mark.parametrize("kind", PAIRS)
+def test_hooks_are_called_once(kind: str) -> None:
+    ours, theirs, options = PAIRS[kind]
+    theirs([parameter(2, 2)], **options)
+    weight, dense, calls = parameter(C, D), parameter(2), []
+    optimizer = ours([weight, dense], **options)
+    optimizer.register_step_pre_hook(lambda *_: calls.append("before"))
+    optimizer.register_step_post_hook(lambda *_: calls.append("after"))
+    weight.grad, dense.grad = sparse([1], 0, C, D), torch.ones(2, dtype=torch.float64)
+    before = dense.detach().clone()
+    optimizer.step()
+    assert calls == ["before", "after"]
+    assert not torch.equal(dense, before)
+
+
 def test_a_wrong_epsilon_is_refused() -> None:
     with pytest.raises(ValueError, match="unit_eps"):
         hs.RowSGD([parameter(C, D)], lr=0.1, unit_eps=-1.0)

@@ -7,7 +7,7 @@ Both compute half-precision rows in float32. `index` has no row twice.
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -142,12 +142,13 @@ def _fuses(weight: Tensor, grad: Tensor, *others: Tensor | None) -> bool:
     return whole and grad.dtype in _NARROW and triton_usable(weight.device)
 
 
-def _launch(weight: Tensor, grad: Tensor) -> tuple[tuple[int], dict[str, int]]:
-    """The grid, and the sizes that a kernel is compiled for."""
+def _launch(weight: Tensor, grad: Tensor) -> tuple[tuple[int], dict[str, Any]]:
+    """The grid, and the sizes and options that a kernel is compiled for."""
     dim = weight[0].numel()
     block = 1 << (dim - 1).bit_length()
     rows = max(1, LAUNCH.numbers // block)
-    return (-(-len(grad) // rows),), {"DIM": dim, "BLOCK": block, "ROWS": rows, "num_warps": LAUNCH.warps}
+    sizes = {"DIM": dim, "BLOCK": block, "ROWS": rows}
+    return (-(-len(grad) // rows),), {**sizes, "num_warps": LAUNCH.warps, "enable_fp_fusion": True}
 
 
 def _correction(beta: float, step: Tensor) -> Tensor:

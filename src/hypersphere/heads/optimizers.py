@@ -64,7 +64,7 @@ class RowSGD(torch.optim.SGD):
         """One step; a closure is called first, with gradients."""
         loss = _call(closure)
         with _without(self, self._step_rows):
-            super().step()
+            _unhooked(torch.optim.SGD.step)(self)
         return loss
 
     def _step_rows(self, group: dict[str, Any], weight: Tensor, grad: Tensor) -> bool:
@@ -118,7 +118,7 @@ class RowAdamW(torch.optim.AdamW):
         """One step; a closure is called first, with gradients."""
         loss = _call(closure)
         with _without(self, self._step_rows):
-            super().step()
+            _unhooked(torch.optim.AdamW.step)(self)
         return loss
 
     def _step_rows(self, group: dict[str, Any], weight: Tensor, grad: Tensor) -> bool:
@@ -198,6 +198,11 @@ def _without(
     yield
     for weight, grad in done:
         weight.grad = grad
+
+
+def _unhooked(step: Callable[..., Any]) -> Callable[..., Any]:
+    """Torch wraps `step` of every class it makes an optimizer of, to call hooks: those of ours are called already."""
+    return step.__wrapped__ if getattr(step, "hooked", False) else step  # type: ignore[attr-defined]
 
 
 def _call(closure: Closure) -> Any:
