@@ -14,8 +14,8 @@ from hypersphere.engines import ENGINES, PRECISIONS, Precision, ambient_precisio
 from hypersphere.geometry import EPS, normalize, regular_simplex, tammes
 from hypersphere.heads.inputs import check_embeddings, check_labels, check_rows, to_compute_dtype
 from hypersphere.heads.sampling import Sampler, check_sampling
-from hypersphere.heads.sharding import Over, Sharding, full_tensor
-from hypersphere.losses import OBJECTIVES, Batch, Contrastive, Objective, Triplet
+from hypersphere.heads.sharding import Over, Sharding, is_sharded
+from hypersphere.losses import OBJECTIVES, Batch, Contrastive, Objective, ShardedBatch, Triplet
 
 Additions = Mapping[str, Mapping[str, Any]]
 _START = 0.01
@@ -126,21 +126,8 @@ class Head(nn.Module):
         check_rows(rows, labels, self.objective)
         precision = self.precision or ambient_precision(embeddings)
         with torch.autocast(embeddings.device.type, enabled=False):
-            batch = Batch(
-                to_compute_dtype(embeddings, compute_dtype(embeddings, self.weight)),
-                labels,
-                local_rows(self.weight),
-                self.objective.normalizes_prototypes,
-                self.eps,
-                self.engine,
-                self.chunk_size,
-                precision,
-                self.budget,
-                rows,
-                self.checked,
-            )
-            if self.sharding is not None:
-                batch = self.sharding.join(batch, embeddings.dtype)
+            x = to_compute_dtype(embeddings, compute_dtype(embeddings, self.weight))
+            batch = self._batch(x, labels, embeddings.dtype, precision, rows)
             if self.sampler is not None and self.training:
                 batch = self.sampler(batch, self.weight)
             loss: Tensor = self.objective(batch)
@@ -166,7 +153,67 @@ class Head(nn.Module):
 
         `load_state_dict` takes it on any number of processes: a sharded head keeps its own rows.
         """
-        return {name: full_tensor(value).cpu() for name, value in self.state_dict().items()}
+        return {name: self._whole(value).detach().cpu() for name, value in self.state_dict().items()}
+
+    def per_class(self) -> dict[str, Tensor]:
+        """What `shard` cuts, by its name in the state dict: what has a row per class (prototypes, biases, centres)."""
+        modules = {"objective.": self.objective} | {f"added.{name}.": extra for name, extra in self.added.items()}
+        found = {"weight": self.weight}
+        for prefix, objective in modules.items():
+            for name in objective.per_class:  # type: ignore[union-attr]
+                value = getattr(objective, name)
+                if isinstance(value, Tensor) and value.dim() > 0:
+                    found[prefix + name] = value
+        return found
+
+    def whole_weight(self) -> Tensor | None:
+        """All prototypes on the CPU, for one process: None in the others, all of which must ask for them."""
+        if self.sharding is None:
+            return self.weight.detach().cpu()
+        return self.sharding.whole(self.weight, keep=self.sharding.exchange.rank == 0)
+
+    def prototypes(self, count: int) -> Tensor:
+        """The first `count` prototypes; where they are sharded, all processes ask for them."""
+        weight = self.weight.detach()
+        return weight[:count] if self.sharding is None else self.sharding.first(weight, count)
+
+    @torch.no_grad()
+    def nearest(self, embeddings: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
+        """(N,) each: the cosine of every embedding with its own prototype, and the largest with any other.
+
+        No N x C matrix is made. A row labelled -1 has 0 for its own. Where the classes are sharded, all processes call
+        it, each with its own rows.
+        """
+        dtype, precision = compute_dtype(embeddings, self.weight), self.precision or ambient_precision(embeddings)
+        with torch.autocast(embeddings.device.type, enabled=False):
+            batch = self._batch(embeddings.to(dtype), labels, embeddings.dtype, precision, {})
+            reduced = batch.reduce("max")
+        mine = slice(None) if not isinstance(batch, ShardedBatch) else batch.mine
+        return reduced.target[mine], reduced.value[mine]
+
+    def _whole(self, value: Tensor) -> Tensor:
+        whole = value if self.sharding is None or not is_sharded(value) else self.sharding.whole(value)
+        assert whole is not None
+        return whole
+
+    def _batch(
+        self, x: Tensor, labels: Tensor, wire: torch.dtype, precision: Precision, rows: Mapping[str, Tensor]
+    ) -> Batch:
+        """The batch of a call; `wire` is the dtype that x had before it was widened for the loss."""
+        batch = Batch(
+            x,
+            labels,
+            local_rows(self.weight),
+            self.objective.normalizes_prototypes,
+            self.eps,
+            self.engine,
+            self.chunk_size,
+            precision,
+            self.budget,
+            rows,
+            self.checked,
+        )
+        return batch if self.sharding is None else self.sharding.join(batch, wire)
 
     def load_state_dict(self, state_dict: Mapping[str, Any], strict: bool = True, assign: bool = False) -> Any:
         """Take up a state; it may come from a head that samples its classes otherwise, or not at all."""

@@ -49,6 +49,18 @@ class Classes:
         start = sum(self.counts[: self.exchange.rank])
         return slice(start, start + self.counts[self.exchange.rank])
 
+    def blocks(self, size: int) -> Iterator[tuple[slice, list[int], Tensor]]:
+        """All classes, about `size` at a time, of each process some.
+
+        Yields this process's rows of the block, how many each process has of it, and the numbers of all of its classes.
+        """
+        starts = [sum(self.counts[:rank]) for rank in range(self.exchange.size)]
+        step = max(1, size // self.exchange.size)
+        for done in range(0, max(self.counts), step):
+            here = [max(0, min(step, count - done)) for count in self.counts]
+            numbers = [torch.arange(start + done, start + done + n) for start, n in zip(starts, here, strict=True)]
+            yield slice(done, done + step), here, torch.cat(numbers)
+
     def places(self, labels: Tensor) -> Tensor:
         """Each label's place among the classes of this process; -1 for those of others, and for -1."""
         place = labels - self.rows.start
@@ -64,10 +76,12 @@ class ShardedBatch(Batch):
     Args:
         part: the embeddings again, for arithmetic that differs between processes.
         classes: this process's share.
+        mine: which of the rows this process gave.
     """
 
     part: Tensor
     classes: Classes
+    mine: slice
 
     @property
     def num_classes(self) -> int:
@@ -136,16 +150,11 @@ class ShardedBatch(Batch):
         return torch.where(self.labelled, self._from_owners(lengths), 1.0)
 
     def prototype_blocks(self, size: int) -> Iterator[tuple[Tensor, Tensor]]:
-        exchange, counts = self.classes.exchange, self.classes.counts
-        numbers = torch.arange(self.num_classes, device=self.prototypes.device)
-        starts = [sum(counts[:rank]) for rank in range(len(counts))]
-        step = max(1, size // exchange.size)
-        for done in range(0, max(counts), step):
-            here = [max(0, min(step, count - done)) for count in counts]
-            mine = self.prototypes[done : done + step]
-            rows = rows_used_in_parts(mine, gather_rows(mine.detach(), exchange, here), exchange, here)
-            of_all = [numbers[start + done : start + done + n] for start, n in zip(starts, here, strict=True)]
-            yield rows, self.classes.places(torch.cat(of_all))
+        exchange = self.classes.exchange
+        for rows, counts, numbers in self.classes.blocks(size):
+            mine = self.prototypes[rows]
+            of_all = rows_used_in_parts(mine, gather_rows(mine.detach(), exchange, counts), exchange, counts)
+            yield of_all, self.classes.places(numbers.to(mine.device))
 
     def summed(self, part: Tensor) -> Tensor:
         return common_sum(part, self.classes.exchange)
