@@ -28,7 +28,7 @@ lint: $(READY)
 	$(BIN)/mypy
 
 bench: $(READY)
-	$(BIN)/python benchmarks/heads.py
+	$(BIN)/hypersphere bench head --csv benchmarks/results/head.csv
 	$(BIN)/python benchmarks/evaluation.py
 
 docs: $(READY)

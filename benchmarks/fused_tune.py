@@ -57,20 +57,6 @@ SCORES = [
     Tile(128, 128, 64, 4, 3, 2, True, True, 4),
     Tile(128, 128, 128, 8, 2, 1, True, True, 4),
 ]
-PROTOTYPES = [
-    Tile(128, 256, 64, 8, 3, 1, pieces=4),
-    Tile(128, 256, 64, 8, 4, 1, pieces=4),
-    Tile(128, 256, 64, 8, 3, 1, pieces=2),
-    Tile(128, 256, 64, 8, 4, 1, pieces=1),
-    Tile(256, 128, 64, 8, 3, 1, pieces=1),
-    Tile(256, 128, 64, 8, 4, 1, pieces=4),
-    Tile(128, 128, 64, 8, 3, 1, pieces=1),
-    Tile(128, 128, 64, 4, 3, 2, pieces=1),
-    Tile(128, 128, 64, 4, 3, 2, pieces=4),
-    Tile(128, 256, 128, 8, 2, 1, pieces=4),
-    Tile(64, 256, 64, 4, 3, 2, pieces=4),
-    Tile(64, 256, 64, 8, 3, 2, pieces=1),
-]
 
 
 def milliseconds(run: Callable[[], Any], repeats: int = 10) -> float:
@@ -169,44 +155,31 @@ def tune_scores(problem: Problem, name: str, tiles: Iterable[Tile] = SCORES) -> 
     )
 
 
-def tune_backward(
-    problem: Problem, parts: set[str], tiles: Iterable[Tile] = PROTOTYPES
-) -> dict[str, dict[str, float | str]]:
+def tune_backward(problem: Problem, parts: set[str]) -> dict[str, dict[str, float | str]]:
     launcher = Launcher(problem, "bf16")
     rows, dim = problem.embeddings.shape
     classes = len(problem.prototypes)
-    flop = 2 * rows * dim * classes
     g = torch.rand(rows, launcher.width, device="cuda", dtype=torch.bfloat16)
     out = torch.empty(classes, dim, device="cuda")
     grad, value = torch.ones(rows, device="cuda"), torch.zeros(rows, device="cuda")
     _, weighted = launcher._weighted(grad, None, value, None)
     found: dict[str, dict[str, float | str]] = {}
     if "prototypes" in parts:
-        launch.FUSED_NORM = True
-        fused = sweep("prototypes", tiles, lambda: launcher._prototypes(g, weighted, None, out, 0, classes), flop)
         other: dict[str, float | str] = {}
         other["cuBLAS alone, no normalisation"] = attempt(
             lambda: torch.mm(g[:, :classes].T, weighted, out_dtype=torch.float32, out=out)
         )
-        kept = launch.LIBRARY_WAVE
-        for wave in (2**22, 2**23, 2**24, 2**25, 2**40):
+        kept, best = launch.LIBRARY_WAVE, math.inf
+        for wave in (2**23, 2**24, 2**25, 2**26, 2**27, 2**40):
             launch.LIBRARY_WAVE = wave
-            other[f"cuBLAS + pass, waves of {wave // dim} classes"] = attempt(
-                lambda: launcher._prototypes_by_library(g, weighted, None, out, 0, classes)
-            )
+            time = attempt(lambda: launcher._prototypes(g, weighted, None, out, 0, classes))
+            other[f"cuBLAS + pass, waves of {wave // dim} classes"] = time
+            if isinstance(time, float) and time < best:
+                kept, best = wave, time
         for key, time in other.items():
             print(f"  prototypes   {key:44} {shown(time)} ms", flush=True)
         launch.LIBRARY_WAVE = kept
-        times = {key: time for key, time in fused.items() if isinstance(time, float)}
-        library = {key: time for key, time in other.items() if isinstance(time, float) and "pass" in key}
-        if library and min(library.values()) < min(times.values(), default=math.inf):
-            launch.FUSED_NORM = False
-            best = min(library, key=lambda key: library[key])
-            launch.LIBRARY_WAVE = int(best.split()[-2]) * dim
-        print(
-            f"  prototypes   fused normalisation: {launch.FUSED_NORM}, library wave {launch.LIBRARY_WAVE}", flush=True
-        )
-        found["prototypes"] = fused | other
+        found["prototypes"] = other
     if "embeddings" in parts:
         results = {"cuBLAS, one product": attempt(lambda: torch.mm(g, launcher.unit, out_dtype=torch.float32))}
         for step in (2**16, 2**17, 2**18):
@@ -239,11 +212,8 @@ def compile_tile(part: str, tile: Tile, rows: int, dim: int) -> None:
     """Run a kernel once on few classes, so that Triton's cache has it: what it compiles does not depend on N and C."""
     problem = make_problem(rows, 1024, dim, SOFTMAX, 64.0)
     with contextlib.redirect_stdout(None):
-        if part == "prototypes":
-            tune_backward(problem, {part}, [tile])
-        else:
-            name = "scores" if part == "scores" else "stored"
-            tune_scores(binary_of(problem) if part == "sphereface2" else problem, name, [tile])
+        name = "scores" if part == "scores" else "stored"
+        tune_scores(binary_of(problem) if part == "sphereface2" else problem, name, [tile])
 
 
 def whole_step(name: str, rows: int, dim: int, classes: int, budget: int | None, check: bool) -> dict[str, Any]:
@@ -275,6 +245,15 @@ def whole_step(name: str, rows: int, dim: int, classes: int, budget: int | None,
         "forward_ms": attempt(forward),
         "host_ms": host_milliseconds(step),
     }
+    if classes <= 1_000_000:
+        captured = torch.cuda.make_graphed_callables(head, (x.detach().clone().requires_grad_(), labels))
+
+        def replay() -> None:
+            head.weight.grad = x.grad = None
+            captured(x, labels).backward()
+
+        found["captured_ms"] = attempt(replay)
+        del captured, replay
     if check:
         results = []
         for head.engine, head.chunk_size in (("triton", None), ("chunked", 2**16)):
@@ -299,7 +278,8 @@ def steps(rows: int, dim: int, sizes: Iterable[int], check: bool) -> dict[str, A
                     print(f"  {key:44} {type(problem).__name__}: {str(problem)[:200]}", flush=True)
                     continue
                 found[key] = result
-                line = f"{shown(result['ms'])} ms (forward {shown(result['forward_ms'])}, host {result['host_ms']:.3f})"
+                line = f"{shown(result['ms'])} ms (forward {shown(result['forward_ms'])}, host {result['host_ms']:.3f},"
+                line += f" captured {shown(result.get('captured_ms', '-'))})"
                 print(f"  {key:44} {line} {result['gib']:6.2f} GiB", flush=True)
                 if "errors" in result:
                     gaps = " ".join(f"{name} {gap:.1e}" for name, gap in zip("lxw", result["errors"], strict=True))
@@ -327,10 +307,12 @@ def main() -> None:
         if options.json is not None:
             options.json.write_text(json.dumps(found, indent=1))
 
-    tiles = {"stored": SCORES, "prototypes": PROTOTYPES, "sphereface2": SCORES, "scores": SCORES}
     with ProcessPoolExecutor(options.workers, mp_context=multiprocessing.get_context("spawn")) as pool:
         jobs = [
-            pool.submit(compile_tile, part, tile, rows, dim) for part in tiles for tile in tiles[part] if part in parts
+            pool.submit(compile_tile, part, tile, rows, dim)
+            for part in ("stored", "sphereface2", "scores")
+            for tile in SCORES
+            if part in parts
         ]
         if "steps" in parts:
             done("steps", steps(rows, dim, SIZES, True))
@@ -353,7 +335,7 @@ def main() -> None:
     if "unit" in parts:
         done("unit", tune_unit(softmax))
     del softmax
-    print({name: tuple(tile) for name, tile in launch.TILES.items()}, launch.FUSED_NORM, launch.LIBRARY_WAVE)
+    print({name: tuple(tile) for name, tile in launch.TILES.items()}, launch.LIBRARY_WAVE)
     if "tuned" in parts:
         done("tuned", steps(rows, dim, SIZES[:2], False))
 

@@ -30,7 +30,7 @@ LOSSES: dict[str, tuple[str, dict[str, Any]]] = {
     "mean": ("sample_margin", {"form": "mean"}),
     "max": ("sample_margin", {}),
     "hinge": ("c_contrastive", {}),
-    "rows": ("c_triplet", {}),
+    "rows": ("c_triplet", {"margin": 1.5}),
 }
 
 
@@ -96,7 +96,7 @@ def test_a_million_classes_without_their_scores() -> None:
     torch.cuda.reset_peak_memory_stats()
     head(x, labels).backward()
     beyond = torch.cuda.max_memory_allocated() - before - head.weight.nbytes * 3 // 2
-    assert beyond < 2**27
+    assert beyond < 2**27 + 2**22, "the budget, and as much for the product that waits for its normalisation"
 
 
 def test_offsets_beyond_31_bits() -> None:

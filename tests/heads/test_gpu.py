@@ -5,6 +5,7 @@ import torch
 from torch import nn
 
 import hypersphere as hs
+from hypersphere.engines import Precision
 
 pytestmark = [
     pytest.mark.gpu,
@@ -46,7 +47,8 @@ def test_a_gpu_gives_the_cpus_numbers(name: str, dtype: torch.dtype, engine: str
             assert float((mine.cpu().double() - theirs).abs().max()) <= tolerance * size
 
 
-@pytest.mark.parametrize("engine", ["dense", "chunked"])
+@pytest.mark.filterwarnings("ignore:Synchronization debug mode is a prototype")
+@pytest.mark.parametrize("engine", ["dense", "chunked", "triton"])
 @pytest.mark.parametrize(
     ("name", "more"), [*((name, {}) for name in hs.list_heads()), ("arcface", {"margin_steps": 9})]
 )
@@ -65,11 +67,13 @@ def test_an_unchecked_head_never_waits_for_the_gpu(name: str, more: dict[str, in
     assert bool(loss.isfinite())
 
 
+@pytest.mark.filterwarnings("ignore:The AccumulateGrad node's stream does not match")
+@pytest.mark.parametrize("precision", ["fp32", "bf16"])
 @pytest.mark.parametrize("name", ["softmax", "cosface", "arcface", "sphereface2", "label_smoothing"])
-def test_an_unchecked_head_can_be_captured(name: str) -> None:
+def test_an_unchecked_head_can_be_captured(name: str, precision: Precision) -> None:
     """A CUDA graph replays forward and backward, and follows the margins as they grow."""
     more = {"margin_steps": 2} if name in ("cosface", "arcface") else {}
-    head = hs.create_head(name, dim=16, num_classes=97, device="cuda", **more)
+    head = hs.create_head(name, dim=16, num_classes=97, device="cuda", precision=precision, **more)
     head.checked = False
     x, y = torch.randn(33, 16, device="cuda"), torch.randint(0, 97, (33,), device="cuda")
     parameters = [p for p in head.parameters() if p.requires_grad]

@@ -407,3 +407,18 @@ def test_label_noise_imbalance_and_most_images(path: Path, tmp_path: Path) -> No
 def test_a_wrong_recipe_is_named(path: Path, tmp_path: Path, setting: str, message: str) -> None:
     with pytest.raises(ValueError, match=message):
         Trainer(load_recipe(path, [setting]), tmp_path / "run")
+
+
+@pytest.mark.parametrize(
+    ("settings", "precision"),
+    [
+        ([], None),
+        (["train.precision=bfloat16"], "bf16"),
+        (["train.precision=float16"], "fp16"),
+        (["train.precision=bfloat16", "head.precision=tf32"], "tf32"),
+    ],
+)
+def test_the_heads_products_are_as_narrow_as_the_network(
+    path: Path, tmp_path: Path, settings: list[str], precision: str | None
+) -> None:
+    assert Trainer(load_recipe(path, settings), tmp_path / "run").head.precision == precision

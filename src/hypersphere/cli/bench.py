@@ -1,9 +1,8 @@
-"""`hypersphere bench train`: images a second of the whole training step, by backbone."""
+"""`hypersphere bench`: images a second of the whole training step, by backbone; heads (bench_head)."""
 
 from __future__ import annotations
 
 import argparse
-import csv
 import datetime as dt
 import os
 import platform
@@ -16,6 +15,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from hypersphere.cli.bench_head import add_head
+from hypersphere.cli.bench_rows import append_row, device_name
 from hypersphere.core import check_integer
 from hypersphere.core.config import build
 from hypersphere.data import PocketFaces, open_source, write_records
@@ -52,6 +53,7 @@ def add_command(commands: Any) -> None:
     train.add_argument("--no-compile", dest="compile", action="store_false", help="without torch.compile")
     train.add_argument("--csv", type=Path, help="a file to append the rows to")
     train.set_defaults(run=run_train)
+    add_head(kinds)
 
 
 class Crowd:
@@ -81,7 +83,7 @@ def run_train(options: argparse.Namespace) -> None:
     if "WORLD_SIZE" in os.environ:
         raise ValueError("bench train measures one process: start it without torchrun")
     with join_processes(options.device) as processes, tempfile.TemporaryDirectory() as place:
-        device = torch.cuda.get_device_name() if processes.device.type == "cuda" else platform.processor() or "CPU"
+        device = device_name(processes.device.type)
         print(
             f"whole training steps on {device}: {options.size}x{options.size} JPEG files, batch {options.batch},"
             f" {options.precision}, CosFace with {options.classes:,} classes, {options.workers} loading processes,"
@@ -167,13 +169,3 @@ class _Clock:
             if self.trainer.device.type == "cuda":
                 torch.cuda.synchronize()
             self.marks.append((time.monotonic(), self.trainer.waited))
-
-
-def append_row(path: Path, row: dict[str, Any]) -> None:
-    """Add a row to a CSV file, with a header if it is new."""
-    new = not path.exists()
-    with path.open("a", encoding="utf-8", newline="") as file:
-        writer = csv.DictWriter(file, list(row), lineterminator="\n")
-        if new:
-            writer.writeheader()
-        writer.writerow(row)

@@ -7,7 +7,7 @@ import os
 import sys
 from collections.abc import Sequence
 
-from hypersphere.cli import advise, bench, data, demo, evaluate, theory, train
+from hypersphere.cli import advise, bench, data, demo, evaluate, explore, theory, train
 from hypersphere.training import TrainingStopped
 from hypersphere.version import __version__
 
@@ -19,7 +19,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     )
     parser.add_argument("--version", action="version", version=f"hypersphere {__version__}")
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
-    for group in (demo, train, data, evaluate, theory, advise, bench):
+    for group in (demo, train, data, evaluate, theory, explore, advise, bench):
         group.add_command(commands)
     options, rest = parser.parse_known_args(arguments)
     _take_settings(parser, options, rest)

@@ -37,17 +37,15 @@ class Tile(NamedTuple):
 
 
 TILES: dict[str, Tile] = {
-    "scores": Tile(256, 128, 64, 8, 4, pieces=4),
-    "stored": Tile(256, 128, 64, 8, 4, pieces=4),
+    "scores": Tile(128, 128, 64, 4, 3, 2, flatten=True, pieces=4),
+    "stored": Tile(128, 128, 64, 8, 3, 2, flatten=True, pieces=4),
     "prototypes": Tile(128, 256, 64, 8, 3, pieces=4),
     "embeddings": Tile(128, 128, 64, 8, 3),
 }
 """For two-byte factors and many rows; `_tile` makes the others of them."""
 
-FUSED_NORM = True
-"""Whether the normalisation of the prototypes is part of their product, or a pass of its own after cuBLAS's product."""
-LIBRARY_WAVE = 2**24
-"""Numbers of a product by cuBLAS that the pass after it finds in the cache."""
+LIBRARY_WAVE = 2**26
+"""Numbers of a product by cuBLAS that wait for the normalisation of the prototypes, a pass of its own."""
 
 
 def _tile(name: str, precision: str, itemsize: int, count: int) -> Tile:
@@ -297,7 +295,7 @@ class Launcher:
     def _prototypes(self, g: Tensor, x: Tensor, peak: Tensor | None, out: Tensor, first: int, last: int) -> None:
         """Write the gradients of prototypes first..last, from g and the weighted rows x."""
         normalize = self.problem.reduction.normalize_prototypes
-        if not FUSED_NORM and g.is_cuda and self.dtype.itemsize == 2 and self.depth == self.dim and normalize:
+        if g.is_cuda and self.dtype.itemsize == 2 and self.depth == self.dim:
             return self._prototypes_by_library(g, x, peak, out, first, last)
         tile = _tile("prototypes", self.precision, self.dtype.itemsize, self.count)
         n = min(tile.n, max(_LEAST_COLUMNS * tile.pieces, self.block))
@@ -313,14 +311,29 @@ class Launcher:
     def _prototypes_by_library(
         self, g: Tensor, x: Tensor, peak: Tensor | None, out: Tensor, first: int, last: int
     ) -> None:
-        step, lines = max(128, LIBRARY_WAVE // self.dim // 128 * 128), max(1, 4096 // self.block)
+        """The same by cuBLAS's product and a pass after it.
+
+        A product of bfloat16 factors waits for the pass in bfloat16: fewer bytes to move, and an error far below that
+        of the rounded factors. float16 would overflow.
+        """
+        normalize = self.problem.reduction.normalize_prototypes
+        step, lines = max(128, LIBRARY_WAVE // self.dim // 128 * 128), max(1, 8192 // self.block)
+        rounded = normalize and self.dtype == torch.bfloat16
+        waiting = self._new(min(step, last - first), self.dim, dtype=self.dtype) if rounded else None
         for start in range(first, last, step):
             stop = min(start + step, last)
-            torch.mm(g[:, start - first : stop - first].T, x, out_dtype=torch.float32, out=out[start:stop])
-            gradients.through_norm[(triton.cdiv(stop - start, lines),)](
-                out, _described(self.unit, lines, self.block), self.inverse, peak, start, stop,
-                DIM=self.dim, BLOCK=self.block, ROWS=lines, **_OPTIONS,
-            )  # fmt: skip
+            part, made = g[:, start - first : stop - first].T, out[start:stop]
+            if waiting is None:
+                torch.mm(part, x, out_dtype=torch.float32, out=made)
+            else:
+                made = torch.mm(part, x, out=waiting[: stop - start])
+            if normalize:
+                gradients.through_norm[(triton.cdiv(stop - start, lines),)](
+                    made, out[start:stop], self.unit[start:stop], self.inverse, peak, start, stop,
+                    DIM=self.dim, BLOCK=self.block, ROWS=lines, **_OPTIONS,
+                )  # fmt: skip
+            elif peak is not None:
+                made.mul_(peak)
 
     def embeddings_gradient(
         self,

@@ -3,6 +3,7 @@
 from hypersphere.theory.advisor import Advice, Choice, Imbalance, advise, margins_for, recommended_scale, warn
 from hypersphere.theory.collapse import NeuralCollapse, neural_collapse
 from hypersphere.theory.decisions import cap_boundary, decide, equatorial_prototypes
+from hypersphere.theory.explorer import explorer_page, save_explorer
 from hypersphere.theory.items import ITEMS, Item
 from hypersphere.theory.largest import (
     Solution,
@@ -76,6 +77,7 @@ __all__ = [
     "draw_toy",
     "equatorial_prototypes",
     "error_bound",
+    "explorer_page",
     "gm_bound",
     "half_nearest_angle",
     "largest_sample_margin",
@@ -94,6 +96,7 @@ __all__ = [
     "recommended_scale",
     "relative_deviation",
     "sample_negative_weights",
+    "save_explorer",
     "scale_for_bound",
     "simplex_energy",
     "simplex_margin_degrees",

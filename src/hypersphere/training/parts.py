@@ -25,6 +25,7 @@ from hypersphere.training.recipe import FIRST_STAGE, Recipe
 from hypersphere.training.runs import load_run, newest_state
 
 Batches = ShuffledBatches | ClassBalancedBatches | IdentityBatches
+_PRODUCTS = {"bfloat16": "bf16", "float16": "fp16"}
 _NEW_IN_RESNET = ("projection.", "bnneck.")
 
 
@@ -53,12 +54,16 @@ def _load_file(network: nn.Module, weights: dict[str, Tensor]) -> None:
 
 
 def make_head(recipe: Recipe, source: ImageSource, start: Path | None) -> Head:
-    """The head, with class counts where its loss asks for them, and the start run's state where it is to be kept."""
+    """The head, with class counts where its loss asks for them, and the start run's state where it is to be kept.
+
+    Its products are as narrow as the network's, unless the recipe says otherwise: so a GPU takes the fused engine.
+    """
     options = dict(recipe.head)
     parameters = inspect.signature(OBJECTIVES[options["name"]]).parameters
     if "class_counts" in parameters and "class_counts" not in options:
         labels = np.asarray(source.labels)
         options["class_counts"] = np.bincount(labels[labels >= 0], minlength=source.num_classes).tolist()
+    options.setdefault("precision", _PRODUCTS.get(recipe.train.precision))
     head = create_head(dim=recipe.backbone["dim"], num_classes=source.num_classes, **options)
     if recipe.train.start_head and start is not None:
         try:

@@ -114,7 +114,8 @@ class TrainSettings:
         accumulate: parts a batch is split into.
         sampler: `shuffled`; `class_balanced`; or `identity` with `images_per_identity` images of each.
         images_per_identity: K of the identity sampler.
-        precision: of the backbone: `float32`, `bfloat16` or `float16` (with a gradient scaler).
+        precision: of the backbone, and of the head's products in the fused engine: `float32`, `bfloat16` or `float16`
+            (with a gradient scaler).
         snapshots: how many copies of the weights to keep from the end of the run, one every `snapshot_every` steps;
             scores are then averaged over them (NormFace).
         ema: decay of a moving average of the backbone's weights, which is then what is saved as the model.

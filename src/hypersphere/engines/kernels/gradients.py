@@ -72,20 +72,20 @@ def prototypes(
 
 
 @triton.jit(do_not_specialize=["first", "last"])
-def through_norm(out, w, inverse, peak, first, last, DIM: tl.constexpr, BLOCK: tl.constexpr, ROWS: tl.constexpr):
-    """The last step of `prototypes` alone, in place, where another program made g^T x."""
+def through_norm(v, out, w, inverse, peak, first, last, DIM: tl.constexpr, BLOCK: tl.constexpr, ROWS: tl.constexpr):
+    """The last step of `prototypes` alone, where another program made v = g^T x; out may be v. Rows first..last."""
     multiple = 1.0
     if peak is not None:
         multiple = tl.load(peak)
-    place = first + tl.program_id(0) * ROWS + tl.arange(0, ROWS)
+    place = tl.program_id(0) * ROWS + tl.arange(0, ROWS)
     depth = tl.arange(0, BLOCK)
-    inside = (place < last)[:, None] & (depth < DIM)[None, :]
-    line = out + place.to(tl.int64)[:, None] * DIM + depth[None, :]
-    part = tl.load(line, inside, 0.0)
-    unit = w.load([first + tl.program_id(0) * ROWS, 0]).to(tl.float32)
+    inside = (place < last - first)[:, None] & (depth < DIM)[None, :]
+    line = place.to(tl.int64)[:, None] * DIM + depth[None, :]
+    part = tl.load(v + line, inside, 0.0).to(tl.float32)
+    unit = tl.load(w + line, inside, 0.0).to(tl.float32)
     radial = tl.sum(part * unit, 1)[:, None]
-    shrink = tl.load(inverse + place, place < last, 0.0)[:, None] * multiple
-    tl.store(line, (part - unit * radial) * shrink, inside)
+    shrink = tl.load(inverse + first + place, place < last - first, 0.0)[:, None] * multiple
+    tl.store(out + line, (part - unit * radial) * shrink, inside)
 
 
 @triton.jit(do_not_specialize=["rows", "first", "width"])

@@ -1,0 +1,495 @@
+"""`hypersphere bench head`: forward and backward of heads side by side, as ratios to the three products they need."""
+
+from __future__ import annotations
+
+import argparse
+import gc
+import importlib.metadata
+import importlib.util
+import itertools
+import math
+import multiprocessing
+import platform
+import resource
+import statistics
+import sys
+import time
+import warnings
+from collections.abc import Callable, Iterable
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import cross_entropy, linear, normalize
+
+from hypersphere.cli.bench_rows import append_row, device_name
+from hypersphere.core import Progress, check_integer
+from hypersphere.engines import Precision
+from hypersphere.heads import create_head
+from hypersphere.plots import Line, Panel, draw_panels, save_figure
+from hypersphere.version import __version__
+
+FLOOR = "three matrix products (floor)"
+MIB = 2**20
+_SCALE, _MARGIN = 64.0, 0.5
+_LOW_BUDGET = 2**27
+_HOT_SECONDS = 0.7
+_PEERS = {"pytorch-metric-learning": "pytorch_metric_learning", "Liger": "liger_kernel", "CCE": "cut_cross_entropy"}
+
+Step = Callable[[], Any]
+
+
+def add_head(kinds: Any) -> None:
+    """Add `bench head`."""
+    head = kinds.add_parser(
+        "head", help="time and memory of losses with many classes, ours beside others', over those of three products"
+    )
+    head.add_argument("--classes", help="numbers of classes, separated by commas")
+    head.add_argument("--rows", type=int, help="embeddings in the batch (1024 on a GPU, 256 on a CPU)")
+    head.add_argument("--dim", type=int, default=512, help="width of the embeddings (%(default)s)")
+    head.add_argument("--repeats", type=int, default=10, help="measured steps (%(default)s)")
+    head.add_argument("--threads", type=int, default=torch.get_num_threads(), help="on a CPU (%(default)s)")
+    head.add_argument("--device", help="cpu or cuda; what there is by default")
+    head.add_argument("--only", help="contestants whose names hold one of these words, separated by commas")
+    head.add_argument("--csv", type=Path, help="a file to append the rows to")
+    head.add_argument("--figure", type=Path, help="a picture of time and memory over the number of classes")
+    head.set_defaults(run=run_head)
+
+
+@dataclass(frozen=True)
+class Size:
+    """How large the problem is, where it runs, and on how many threads."""
+
+    rows: int
+    dim: int
+    classes: int
+    device: str
+    threads: int
+
+    @property
+    def gpu(self) -> bool:
+        """Products are then of bfloat16 factors, float32 otherwise."""
+        return self.device == "cuda"
+
+
+class Inputs(NamedTuple):
+    """Embeddings (N, d) within 45 degrees of their prototypes, labels (N,) and prototypes (C, d)."""
+
+    embeddings: Tensor
+    labels: Tensor
+    prototypes: Tensor
+
+
+class Measured(NamedTuple):
+    """Milliseconds of a step: median and quartiles of a burst, and when the device is hot; peak memory in MiB."""
+
+    median: float
+    low: float
+    high: float
+    hot: float
+    memory: float
+
+
+def draw(size: Size) -> Inputs:
+    """The same inputs for everybody."""
+    generator = torch.Generator(size.device).manual_seed(0)
+    prototypes = torch.randn(size.classes, size.dim, generator=generator, device=size.device)
+    labels = torch.randint(size.classes, (size.rows,), generator=generator, device=size.device)
+    noise = torch.randn(size.rows, size.dim, generator=generator, device=size.device)
+    return Inputs(normalize(prototypes[labels]) + 0.7 * normalize(noise), labels, prototypes)
+
+
+class PlainArcFace(nn.Module):
+    """ArcFace as it is usually written in torch."""
+
+    def __init__(self, prototypes: Tensor) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(prototypes)
+
+    def forward(self, embeddings: Tensor, labels: Tensor) -> Tensor:
+        cosines = linear(normalize(embeddings), normalize(self.weight))
+        own = labels[:, None]
+        angle = torch.arccos(cosines.gather(1, own).float().clamp(-1 + 1e-7, 1 - 1e-7))
+        return cross_entropy(_SCALE * cosines.scatter(1, own, torch.cos(angle + _MARGIN).to(cosines.dtype)), labels)
+
+
+class PlainSoftmax(nn.Module):
+    """A fused cross entropy of others, loss(embeddings, prototypes, labels), with both normalisations and no margin."""
+
+    def __init__(self, prototypes: Tensor, loss: Callable[[Tensor, Tensor, Tensor], Tensor]) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(prototypes)
+        self.loss = loss
+
+    def forward(self, embeddings: Tensor, labels: Tensor) -> Tensor:
+        unit, prototypes = _SCALE * normalize(embeddings), normalize(self.weight)
+        return self.loss(unit.to(torch.bfloat16), prototypes.to(torch.bfloat16), labels)
+
+
+def floor_step(inputs: Inputs, size: Size) -> Step:
+    """Scores, and both gradients from as many derivatives: nothing else."""
+    dtype = torch.bfloat16 if size.gpu else torch.float32
+    x, w = normalize(inputs.embeddings).to(dtype), normalize(inputs.prototypes).to(dtype)
+
+    def step() -> None:
+        scores = x @ w.T
+        if size.gpu:
+            torch.mm(scores, w, out_dtype=torch.float32)
+            torch.mm(scores.T, x, out_dtype=torch.float32)
+        else:
+            torch.mm(scores, w)
+            torch.mm(scores.T, x)
+
+    return step
+
+
+def our_step(name: str = "arcface", **options: Any) -> Callable[[Inputs, Size], Step]:
+    """Makes a step of one of our heads; `captured` by a CUDA graph, or with a step of SGD after it (`optimize`)."""
+    captured, optimize = options.pop("captured", False), options.pop("optimize", False)
+
+    def make(inputs: Inputs, size: Size) -> Step:
+        precision: Precision | None = "bf16" if size.gpu else None
+        head = create_head(
+            name, dim=size.dim, num_classes=size.classes, precision=precision, device=size.device, **options
+        )
+        head.weight = nn.Parameter(inputs.prototypes)
+        head.checked = False
+        call: Any = head
+        if captured:
+            sample = inputs.embeddings.clone().requires_grad_()
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                call = torch.cuda.make_graphed_callables(head, (sample, inputs.labels))
+        step = make_step(call, head.weight, inputs)
+        if not optimize:
+            return step
+        optimizer = torch.optim.SGD([head.weight], lr=0.1, momentum=0.9, weight_decay=5e-4, fused=size.gpu)
+
+        def both() -> None:
+            step()
+            optimizer.step()
+
+        return both
+
+    return make
+
+
+def plain_step(compiled: bool) -> Callable[[Inputs, Size], Step]:
+    """Makes a step of plain torch."""
+
+    def make(inputs: Inputs, size: Size) -> Step:
+        loss = PlainArcFace(inputs.prototypes)
+        return make_step(torch.compile(loss) if compiled else loss, loss.weight, inputs, autocast=size.gpu)
+
+    return make
+
+
+def metric_learning_step(inputs: Inputs, size: Size) -> Step:
+    """A step of pytorch-metric-learning; its margin is in degrees, its weight (d, C)."""
+    from pytorch_metric_learning.losses import ArcFaceLoss
+
+    loss = ArcFaceLoss(num_classes=2, embedding_size=size.dim, margin=math.degrees(_MARGIN), scale=_SCALE)
+    loss.num_classes = size.classes
+    loss.W = nn.Parameter(inputs.prototypes.T.contiguous())
+    return make_step(loss, loss.W, inputs, autocast=size.gpu)
+
+
+def liger_step(inputs: Inputs, size: Size) -> Step:
+    """A step of Liger's fused linear cross entropy."""
+    from liger_kernel.transformers import LigerFusedLinearCrossEntropyLoss
+
+    fused = LigerFusedLinearCrossEntropyLoss()
+    loss = PlainSoftmax(inputs.prototypes, lambda x, w, labels: fused(w, x, labels))
+    return make_step(loss, loss.weight, inputs)
+
+
+def cce_step(inputs: Inputs, size: Size) -> Step:
+    """A step of Apple's cut cross entropy, which by default leaves small gradients out."""
+    from cut_cross_entropy import linear_cross_entropy
+
+    loss = PlainSoftmax(inputs.prototypes, linear_cross_entropy)
+    return make_step(loss, loss.weight, inputs)
+
+
+def make_step(loss: Any, weight: Tensor, inputs: Inputs, *, autocast: bool = False) -> Step:
+    """Forward and backward to embeddings and prototypes, from gradients set to None."""
+    embeddings, labels = inputs.embeddings.clone().requires_grad_(), inputs.labels
+
+    def step() -> None:
+        weight.grad = embeddings.grad = None
+        with torch.autocast("cuda", dtype=torch.bfloat16, enabled=autocast):
+            value = loss(embeddings, labels)
+        value.backward()
+
+    return step
+
+
+def contestants(size: Size) -> dict[str, Callable[[Inputs, Size], Step]]:
+    """Who runs on such a device, in the order of the table."""
+    made: dict[str, Callable[[Inputs, Size], Step]] = {FLOOR: floor_step}
+    if size.gpu:
+        made |= {
+            "hypersphere ArcFace": our_step(),
+            "hypersphere ArcFace (captured)": our_step(captured=True),
+            "hypersphere ArcFace (128 MiB budget)": our_step(budget=_LOW_BUDGET),
+            "hypersphere SphereFace2": our_step("sphereface2"),
+            "hypersphere SphereFace2 (captured)": our_step("sphereface2", captured=True),
+            "hypersphere ArcFace (+ SGD step)": our_step(optimize=True),
+        }
+    else:
+        made |= {
+            "hypersphere ArcFace (chunked)": our_step(engine="chunked"),
+            "hypersphere ArcFace (dense)": our_step(engine="dense"),
+            "hypersphere SphereFace2 (chunked)": our_step("sphereface2", engine="chunked"),
+        }
+    made |= {
+        "plain torch ArcFace": plain_step(False),
+        "plain torch ArcFace (compiled)": plain_step(True),
+        "pytorch-metric-learning ArcFace": metric_learning_step,
+    }
+    if size.gpu:
+        made |= {"Liger (no margin)": liger_step, "CCE (no margin)": cce_step}
+    return made
+
+
+def run_head(options: argparse.Namespace) -> None:
+    """Measure every contestant at every size, and print a table for each."""
+    device = options.device or ("cuda" if torch.cuda.is_available() else "cpu")
+    if device not in ("cpu", "cuda") or (device == "cuda" and not torch.cuda.is_available()):
+        raise ValueError(f"--device {device}: must be cpu or cuda, and be there")
+    gpu = device == "cuda"
+    rows = options.rows if options.rows is not None else 1024 if gpu else 256
+    for name, value, least in (
+        ("--rows", rows, 1),
+        ("--dim", options.dim, 1),
+        ("--repeats", options.repeats, 2),
+        ("--threads", options.threads, 1),
+    ):
+        check_integer(name, value, least)
+    classes = options.classes or ("85742,1000000,4000000,10000000" if gpu else "50000")
+    results: dict[int, dict[str, Measured | str]] = {}
+    for text in classes.split(","):
+        if not text.strip().isdecimal() or int(text) < 2:
+            raise ValueError(f"--classes {classes}: {text!r} is no number of classes, an integer of at least 2")
+        size = Size(rows, options.dim, int(text), device, options.threads)
+        results[size.classes] = measure_size(size, options.repeats, options.only)
+        print_table(size, options.repeats, results[size.classes])
+        if options.csv is not None:
+            append_rows(options.csv, size, results[size.classes])
+    if options.figure is not None:
+        save_figure(draw_figure(results), options.figure)
+
+
+def measure_size(size: Size, repeats: int, only: str | None) -> dict[str, Measured | str]:
+    """Everybody's figures, or in words why there are none."""
+    torch.set_num_threads(size.threads)
+    words = [word.strip() for word in only.split(",")] if only else [""]
+    chosen = [name for name in contestants(size) if any(word in name for word in words)]
+    if not chosen:
+        raise ValueError(f"--only {only}: nobody has such a name; there are {', '.join(contestants(size))}")
+    if FLOOR not in chosen:
+        chosen.insert(0, FLOOR)
+    results: dict[str, Measured | str] = {}
+    for name in chosen:
+        package = next((package for peer, package in _PEERS.items() if name.startswith(peer)), None)
+        if package is not None and importlib.util.find_spec(package) is None:
+            results[name] = "not installed"
+    runnable = [name for name in chosen if name not in results]
+    with Progress(f"{size.classes:,} classes", "contestants") as report:
+        if size.gpu:
+            for done, name in enumerate(runnable, 1):
+                results[name] = measure_on_gpu(name, size, repeats)
+                report(done, len(runnable), name)
+        else:
+            results |= measure_on_cpu(runnable, size, repeats, report)
+    return {name: results[name] for name in chosen}
+
+
+def measure_on_gpu(name: str, size: Size, repeats: int) -> Measured | str:
+    """One contestant alone on the device: a burst after a pause, then steps until the device is hot."""
+    step: Step | None = None
+    try:
+        inputs = draw(size)
+        held = torch.cuda.memory_allocated()
+        step = contestants(size)[name](inputs, size)
+        del inputs
+        for _ in range(3):
+            step()
+        torch.cuda.reset_peak_memory_stats()
+        step()
+        memory = (torch.cuda.max_memory_allocated() - held) / MIB
+        torch.cuda.synchronize()
+        time.sleep(0.5)
+        burst = device_times(step, repeats)
+        count = max(repeats, int(_HOT_SECONDS * 1000 / statistics.median(burst)))
+        hot = statistics.median(device_times(step, count)[count // 2 :])
+        low, _, high = statistics.quantiles(burst, n=4, method="inclusive")
+        return Measured(statistics.median(burst), low, high, hot, memory)
+    except torch.cuda.OutOfMemoryError:
+        return "out of memory"
+    except Exception as problem:
+        lines = str(problem).strip().splitlines() or [""]
+        return f"fails: {type(problem).__name__}: {lines[0][:60]}"
+    finally:
+        step = None
+        torch.compiler.reset()
+        gc.collect()
+        torch.cuda.empty_cache()
+
+
+def device_times(step: Step, repeats: int) -> list[float]:
+    """Milliseconds on the device of steps that do not wait for each other."""
+    events = [
+        torch.cuda.Event(enable_timing=True)  # type: ignore[no-untyped-call]
+        for _ in range(repeats + 1)
+    ]
+    events[0].record()
+    for event in events[1:]:
+        step()
+        event.record()
+    torch.cuda.synchronize()
+    return [start.elapsed_time(stop) for start, stop in itertools.pairwise(events)]
+
+
+def measure_on_cpu(
+    names: list[str], size: Size, repeats: int, report: Callable[[int, int, str], None]
+) -> dict[str, Measured]:
+    """Everybody in turn, round after round, after one of warm-up; peak memory in a process of its own for each."""
+    peaks = {}
+    with ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn"), max_tasks_per_child=1) as pool:
+        for name in names:
+            peaks[name] = pool.submit(peak_of_step, name, size).result()
+            report(len(peaks), 2 * len(names), f"memory of {name}")
+    inputs = draw(size)
+    copies = {name: inputs._replace(prototypes=inputs.prototypes.clone()) for name in names}
+    steps = {name: contestants(size)[name](copies[name], size) for name in names}
+    times: dict[str, list[float]] = {name: [] for name in names}
+    for step in steps.values():
+        step()
+    for done in range(1, repeats + 1):
+        for name, step in steps.items():
+            started = time.perf_counter()
+            step()
+            times[name].append(1000 * (time.perf_counter() - started))
+        report(len(names) + len(names) * done // repeats, 2 * len(names), f"round {done} of {repeats}")
+    measured = {}
+    for name, own in times.items():
+        low, median, high = statistics.quantiles(own, n=4, method="inclusive")
+        measured[name] = Measured(median, low, high, median, peaks[name])
+    return measured
+
+
+def peak_of_step(name: str, size: Size) -> float:
+    """MiB that one step takes beyond what the process, with inputs and prototypes, held before; for a fresh process."""
+    torch.set_num_threads(size.threads)
+    make = contestants(size)[name]
+    small = replace(size, rows=8, classes=64)
+    make(draw(small), small)()
+    step = make(draw(size), size)
+    before = resident_bytes()
+    step()
+    return max(peak_bytes() - before, resource.getpagesize()) / MIB
+
+
+def resident_bytes() -> int:
+    """Memory that this process holds now; the most it ever held where the system does not say."""
+    return _status("VmRSS") or peak_bytes()
+
+
+def peak_bytes() -> int:
+    """The most memory this process ever held; what its parent held counts where the system does not say more."""
+    unit = 1 if sys.platform == "darwin" else 1024
+    return _status("VmHWM") or resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit
+
+
+def _status(key: str) -> int | None:
+    path = Path("/proc/self/status")
+    lines = path.read_text().splitlines() if path.exists() else []
+    return next((1024 * int(line.split()[1]) for line in lines if line.startswith(f"{key}:")), None)
+
+
+def print_table(size: Size, repeats: int, results: dict[str, Measured | str]) -> None:
+    """Time, ratio to the floor, and memory."""
+    floor = results[FLOOR]
+    kind = "bfloat16 products" if size.gpu else f"float32, {size.threads} thread{'s' * (size.threads != 1)}"
+    print(
+        f"\n{device_name(size.device)}: {size.rows} x {size.dim}, {size.classes:,} classes, forward + backward, {kind}"
+    )
+    hot = f"{'hot ms':>10}" if size.gpu else ""
+    print(f"{'':38}{'ms':>9} {'(quartiles)':>17}{hot}{'x floor':>9}{'MiB':>10}")
+    for name, own in results.items():
+        if isinstance(own, str):
+            print(f"{name:38}{own:>9}")
+            continue
+        ratio = f"{own.median / floor.median:.2f}" if isinstance(floor, Measured) else "-"
+        hot = f"{own.hot:10.2f}" if size.gpu else ""
+        quartiles = f"({own.low:.2f}-{own.high:.2f})"
+        print(f"{name:38}{own.median:9.2f} {quartiles:>17}{hot}{ratio:>9}{own.memory:10,.0f}")
+    print(
+        f"median of {repeats} steps. MiB: peak of a step beyond parameters and inputs, gradients included", flush=True
+    )
+
+
+def append_rows(path: Path, size: Size, results: dict[str, Measured | str]) -> None:
+    """Add one row per contestant to the CSV file, with the versions and the machine."""
+    floor = results[FLOOR]
+    for name, own in results.items():
+        measured = isinstance(own, Measured)
+        numbers = [f"{value:.3f}" for value in own] if isinstance(own, Measured) else [""] * 5
+        over = own.median / floor.median if isinstance(own, Measured) and isinstance(floor, Measured) else math.nan
+        append_row(
+            path,
+            {
+                "date_utc": datetime.now(UTC).isoformat(timespec="seconds"),
+                "device": device_name(size.device),
+                "threads": "" if size.gpu else size.threads,
+                "rows": size.rows,
+                "dim": size.dim,
+                "classes": size.classes,
+                "contestant": name,
+                **dict(zip(("median_ms", "low_ms", "high_ms", "hot_ms", "memory_mib"), numbers, strict=True)),
+                "times_floor": f"{over:.3f}" if measured else "",
+                "note": "" if measured else own,
+                "torch": torch.__version__,
+                "triton": _version("triton"),
+                "hypersphere": __version__,
+                "peers": " ".join(f"{name} {_version(name)}" for name in _distributions(name)),
+                "python": platform.python_version(),
+            },
+        )
+
+
+def _distributions(contestant: str) -> Iterable[str]:
+    names = {"pytorch-metric": "pytorch-metric-learning", "Liger": "liger-kernel", "CCE": "cut-cross-entropy"}
+    return [package for start, package in names.items() if contestant.startswith(start)]
+
+
+def _version(package: str) -> str:
+    try:
+        return importlib.metadata.version(package)
+    except importlib.metadata.PackageNotFoundError:
+        return ""
+
+
+def draw_figure(results: dict[int, dict[str, Measured | str]]) -> Any:
+    """Time and memory over the number of classes, both axes logarithmic."""
+    names = list(dict.fromkeys(name for found in results.values() for name in found))
+    times, memories = [], []
+    for name in names:
+        own = {size: one for size, found in results.items() if isinstance(one := found.get(name), Measured)}
+        if own:
+            style = "--" if name == FLOOR else "-"
+            times.append(Line(name, list(own), [one.median for one in own.values()], style))
+            memories.append(Line(name, list(own), [one.memory / 1024 for one in own.values()], style))
+    return draw_panels(
+        [
+            Panel("Forward and backward", "classes", "milliseconds", times, log_x=True, log_y=True),
+            Panel("Memory beyond the parameters", "classes", "GiB", memories, log_x=True, log_y=True),
+        ],
+        width=5.4,
+        height=4.2,
+    )

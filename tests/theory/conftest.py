@@ -1,0 +1,51 @@
+"""One headless browser per worker, with the explorer's page in it."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from hypersphere.theory import save_explorer
+from tests.theory.browser import NAMES, Browser, find_browser
+
+
+@pytest.fixture(scope="session")
+def chromium(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
+    program = find_browser()
+    if program is None:
+        pytest.skip(f"no browser: none of {', '.join(NAMES)} is installed")
+    browser = Browser(program, tmp_path_factory.mktemp("profile"))
+    yield browser
+    browser.close()
+
+
+@pytest.fixture(scope="session")
+def address(tmp_path_factory: pytest.TempPathFactory) -> str:
+    page: Path = save_explorer(tmp_path_factory.mktemp("page") / "explore.html")
+    return page.as_uri()
+
+
+@pytest.fixture
+def browser(chromium: Browser, address: str) -> Iterator[Browser]:
+    """The page freshly loaded; after the test it must not have complained, nor asked for anything but itself."""
+    chromium.screen(1280, 900)
+    chromium.open("about:blank")
+    chromium.open(address)
+    yield from _watched(chromium, address)
+
+
+@pytest.fixture
+def maths(chromium: Browser, address: str) -> Iterator[Browser]:
+    """The page for tests of its functions alone, loaded once."""
+    if not chromium.run("location.href").startswith(address):
+        chromium.open(address)
+    yield from _watched(chromium, address)
+
+
+def _watched(browser: Browser, address: str) -> Iterator[Browser]:
+    yield browser
+    complaints, requests = browser.complaints[:], browser.requests[:]
+    browser.complaints.clear()
+    browser.requests.clear()
+    assert complaints == []
+    assert [url for url in requests if not url.startswith((address, "about:", "data:", "blob:"))] == []
