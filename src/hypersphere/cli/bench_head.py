@@ -26,6 +26,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy, linear, normalize
 
+from hypersphere.cli.bench_plan import run_plan
 from hypersphere.cli.bench_rows import append_row, device_name
 from hypersphere.core import Progress, check_integer
 from hypersphere.engines import Precision
@@ -57,6 +58,16 @@ def add_head(kinds: Any) -> None:
     head.add_argument("--only", help="contestants whose names hold one of these words, separated by commas")
     head.add_argument("--csv", type=Path, help="a file to append the rows to")
     head.add_argument("--figure", type=Path, help="a picture of time and memory over the number of classes")
+    head.add_argument(
+        "--plan",
+        nargs=4,
+        type=int,
+        metavar=("C", "N", "d", "P"),
+        help="instead, forecast bytes, memory and time of C classes and N rows in all shared over up to P processes",
+    )
+    head.add_argument("--bandwidth", type=float, default=25.0, help="of --plan: GB/s a process sends (%(default)s)")
+    head.add_argument("--latency", type=float, default=20.0, help="of --plan: microseconds a collective (%(default)s)")
+    head.add_argument("--check", action="store_true", help="of --plan: compare with 1 to 4 gloo processes started here")
     head.set_defaults(run=run_head)
 
 
@@ -257,7 +268,10 @@ def contestants(size: Size) -> dict[str, Callable[[Inputs, Size], Step]]:
 
 
 def run_head(options: argparse.Namespace) -> None:
-    """Measure every contestant at every size, and print a table for each."""
+    """Measure every contestant at every size, and print a table for each; or plan for several processes."""
+    if options.plan is not None:
+        run_plan(options)
+        return
     device = options.device or ("cuda" if torch.cuda.is_available() else "cpu")
     if device not in ("cpu", "cuda") or (device == "cuda" and not torch.cuda.is_available()):
         raise ValueError(f"--device {device}: must be cpu or cuda, and be there")
