@@ -154,6 +154,12 @@ def compare(size: int, group: Any, name: str, options: dict[str, Any], num_class
             if one.grad is not None:
                 errors[key] = error(plain(other.grad), one.grad)
     errors["cosines"] = error(head.cosines(part.detach()), reference.cosines(x.detach()[mine]))
+    nearest = head.nearest(part.detach(), labels[mine]), reference.nearest(x.detach()[mine], labels[mine])
+    errors["nearest"] = max(error(ours, theirs) for ours, theirs in zip(*nearest, strict=True))
+    errors["prototypes"] = error(head.prototypes(3), reference.prototypes(3))
+    whole = head.whole_weight()
+    assert (whole is None) == (rank > 0)
+    errors["whole"] = 0.0 if whole is None else error(whole, reference.weight)
     for key, value in head.full_state_dict().items():
         errors[f"state {key}"] = error(value.double(), reference.state_dict()[key].double())
     return errors

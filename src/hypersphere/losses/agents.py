@@ -69,6 +69,11 @@ class CTriplet(SampleLoss):
         self.hardest = check_choice("negatives", negatives, ("all", "hardest")) == "hardest"
         self.center = center
 
+    def unsampled(self, unbiased: bool) -> str | None:
+        if unbiased and self.hardest:
+            return "the hardest of all negatives cannot be told from a sample of them"
+        return None
+
     def samples(self, batch: Batch) -> Tensor:
         if self.hardest:
             nearest = batch.reduce("max")

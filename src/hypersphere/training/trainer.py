@@ -18,7 +18,7 @@ from torch.nn.parallel import DistributedDataParallel
 from hypersphere.core import Reporter
 from hypersphere.core.config import as_table, digest, to_toml
 from hypersphere.data import ImageSource, Prefetcher, ProcessPrefetcher, mixup
-from hypersphere.heads import Head
+from hypersphere.heads import Head, clip_grad_norm_
 from hypersphere.training.checkpoints import Checkpoints, Snapshots, write_atomically
 from hypersphere.training.data import readable_source, training_source
 from hypersphere.training.logs import JsonLines, Logger, Logs, figures_in_words
@@ -106,6 +106,7 @@ class Trainer:
         self.backbone.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
         self.head = make_head(recipe, self.source, start).to(self.device)
         self.head.checked = False
+        _check_sampling(self.head, self.processes)
         self.neck_losses = make_neck_losses(recipe)
         self.compile = compile
         self.graphs = compile and self.device.type == "cuda" and self.processes.size == 1
@@ -292,7 +293,7 @@ class Trainer:
         self.scaler.unscale_(self.optimizer)
         if self.recipe.optimizer.clip is not None:
             parameters = [p for group in self.optimizer.param_groups for p in group["params"]]
-            nn.utils.clip_grad_norm_(parameters, self.recipe.optimizer.clip)
+            clip_grad_norm_(parameters, self.recipe.optimizer.clip)
         self.scaler.step(self.optimizer)
         before = self.scaler.get_scale()
         self.scaler.update()
@@ -372,6 +373,13 @@ def _check_labels(labels: Tensor, num_classes: int) -> None:
         raise ValueError(
             f"labels lie between {int(labels.min())} and {int(labels.max())}: with {num_classes} classes they must be"
             f" 0 to {num_classes - 1}, or -1"
+        )
+
+
+def _check_sampling(head: Head, processes: Processes) -> None:
+    if head.sampler is not None and head.sharding is None and processes.size > 1:
+        raise ValueError(
+            f"head.sample on {processes.size} processes needs sharded classes: equal heads would draw different ones"
         )
 
 
