@@ -179,7 +179,7 @@ def our_step(name: str = "arcface", **options: Any) -> Callable[[Inputs, Size], 
         step = make_step(call, head.weight, inputs)
         if not optimize:
             return step
-        optimizer = RowSGD([head.weight], 0.1, momentum=0.9, weight_decay=5e-4)
+        optimizer = RowSGD([head.weight], 0.1, momentum=0.9, weight_decay=5e-4, unit_eps=head.eps)
 
         def both() -> None:
             step()
@@ -250,7 +250,7 @@ def contestants(size: Size) -> dict[str, Callable[[Inputs, Size], Step]]:
             "hypersphere ArcFace (128 MiB budget)": our_step(budget=_LOW_BUDGET),
             "hypersphere SphereFace2": our_step("sphereface2"),
             "hypersphere SphereFace2 (captured)": our_step("sphereface2", captured=True),
-            "hypersphere ArcFace (+ SGD step)": our_step(optimize=True),
+            "hypersphere ArcFace (+ SGD step)": our_step(optimize=True, unit_gradients=True),
         }
     else:
         made |= {

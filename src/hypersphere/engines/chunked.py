@@ -44,6 +44,7 @@ class _Unit:
     def __init__(self, problem: Problem, prototypes: Tensor) -> None:
         self.unit = prototypes.to(problem.embeddings.dtype)
         self.inverse: Tensor | None = None
+        self.straight = problem.reduction.unit_gradients
         if problem.reduction.normalize_prototypes:
             lengths = torch.linalg.vector_norm(self.unit, dim=1, keepdim=True)
             self.inverse = lengths.hypot(lengths.new_full((), math.sqrt(problem.reduction.eps))).reciprocal()
@@ -51,7 +52,7 @@ class _Unit:
 
     def through_norm(self, grad: Tensor) -> Tensor:
         """The gradient of the prototypes from that of their unit vectors (NormFace eq. 4), in place."""
-        if self.inverse is None:
+        if self.inverse is None or self.straight:
             return grad
         radial = torch.linalg.vecdot(self.unit, grad)[:, None]
         return grad.addcmul_(self.unit, radial, value=-1).mul_(self.inverse)

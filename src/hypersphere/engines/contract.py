@@ -35,6 +35,8 @@ class Reduction:
         normalize_prototypes: divide every prototype by its norm (NormFace eq. 3) before the inner product.
         eps: the epsilon of the norms.
         normalize_embeddings: divide every embedding by its norm as well: every score is a cosine.
+        unit_gradients: give the gradient of the normalised prototypes, and leave the normalisation's part of it
+            (NormFace eq. 4) to the optimizer.
     """
 
     kind: Kind
@@ -42,6 +44,7 @@ class Reduction:
     normalize_prototypes: bool = True
     eps: float = EPS
     normalize_embeddings: bool = False
+    unit_gradients: bool = False
 
 
 class Problem(NamedTuple):

@@ -40,6 +40,8 @@ class Head(nn.Module):
         shard: processes to share the classes: a process group, or a device mesh of one dimension.
         sample: share of the classes that a call in training mode sees, in (0, 1]: those of its labels, and random ones.
         unbiased: weigh the sampled classes, so that sums over the negatives keep their mean.
+        unit_gradients: let `weight.grad` be the gradient of the normalised prototypes, for a step of
+            `RowSGD(unit_eps=head.eps)`, which takes it through the normalisation in the same pass.
         device, dtype: of the prototypes; a loss's own parameters stay float32.
 
     Inputs:
@@ -67,6 +69,7 @@ class Head(nn.Module):
         shard: Over | None = None,
         sample: float | None = None,
         unbiased: bool = False,
+        unit_gradients: bool = False,
         device: torch.device | str | None = None,
         dtype: torch.dtype | None = None,
     ) -> None:
@@ -100,12 +103,20 @@ class Head(nn.Module):
         if unbiased and sample is None:
             raise ValueError("unbiased=True is about a sample of the classes: give sample, for example sample=0.1")
         self.sampler = None if sample is None else self._sampler(sample, unbiased)
+        self.unit_gradients = unit_gradients
+        if unit_gradients:
+            self._check_unit_gradients()
 
     def _sampler(self, share: float, unbiased: bool) -> Sampler:
         check_sampling([self.objective, *self.added.values()], unbiased)  # type: ignore[list-item]
         sampler = Sampler(share, unbiased, 0 if self.sharding is None else self.sharding.exchange.rank)
         sampler.mark(table for table in self.per_class().values() if isinstance(table, nn.Parameter))
         return sampler
+
+    def _check_unit_gradients(self) -> None:
+        for each in (self.objective, *self.added.values()):
+            if not each.normalizes_prototypes or not each.only_scores:
+                raise ValueError(f"unit_gradients=True: {each.name} depends on more than scores with unit prototypes")
 
     def forward(self, embeddings: Tensor, labels: Tensor, **rows: Tensor) -> Tensor:
         """The loss of a batch, a scalar in float32 (float64 for float64 input).
@@ -211,6 +222,7 @@ class Head(nn.Module):
             self.budget,
             rows,
             self.checked,
+            unit_gradients=self.unit_gradients,
         )
         return batch if self.sharding is None else self.sharding.join(batch, wire)
 
@@ -269,6 +281,7 @@ def create_head(
     shard: Over | None = None,
     sample: float | None = None,
     unbiased: bool = False,
+    unit_gradients: bool = False,
     device: torch.device | str | None = None,
     dtype: torch.dtype | None = None,
     **options: Any,
@@ -294,6 +307,8 @@ def create_head(
             of its labels always, and random others. Gradients of prototypes are then sparse: train with `RowSGD` or
             `RowAdamW`, which leave the other rows alone.
         unbiased: weigh the sampled classes, so that sums over the negatives keep their mean.
+        unit_gradients: let `weight.grad` be the gradient of the normalised prototypes, for a step of
+            `RowSGD(unit_eps=head.eps)`, which takes it through the normalisation in the same pass.
         device, dtype: of the prototypes; a loss's own parameters stay float32.
         options: the loss's own keywords; its docstring lists them.
 
@@ -325,6 +340,7 @@ def create_head(
         shard=shard,
         sample=sample,
         unbiased=unbiased,
+        unit_gradients=unit_gradients,
         device=device,
         dtype=dtype,
     )

@@ -36,7 +36,7 @@ class RowSGD(torch.optim.SGD):
         momentum, weight_decay: as of `torch.optim.SGD`.
         unit_eps: for groups whose gradients are those of the unit vectors w / sqrt(||w||^2 + eps): the step takes them
             through the normalisation (NormFace eq. 4) in the same pass. None where gradients are those of the weight,
-            which is what heads give.
+            which is what heads give unless made with `unit_gradients=True`.
         fused: torch's own fused step for dense gradients.
 
     Example:

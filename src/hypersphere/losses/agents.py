@@ -61,6 +61,8 @@ class CTriplet(SampleLoss):
         >>> head = hs.create_head("c_triplet", dim=512, num_classes=10_575, negatives="hardest", center=True)
     """
 
+    only_scores = False
+
     def __init__(
         self, *, dim: int, num_classes: int, margin: float = 0.8, negatives: str = "all", center: bool = False
     ) -> None:

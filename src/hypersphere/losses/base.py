@@ -35,6 +35,7 @@ class Batch:
         rows: (N,) parameters of single samples, by name.
         checked: whether the values of `rows` are looked at.
         sample: which of the classes the prototypes are; all of them without it.
+        unit_gradients: the prototypes' gradient is that of their unit vectors.
     """
 
     embeddings: Tensor
@@ -50,6 +51,7 @@ class Batch:
     rows: Mapping[str, Tensor] = field(default_factory=dict)
     checked: bool = True
     sample: Sample | None = None
+    unit_gradients: bool = False
 
     @property
     def num_classes(self) -> int:
@@ -158,7 +160,9 @@ class Batch:
         normalize_prototypes: bool = True,
     ) -> Reduced:
         """The target's score and the reduced negatives of every row (see `hypersphere.engines.reduce_negatives`)."""
-        reduction = Reduction(kind, curve or Similarity(), normalize_prototypes, self.eps, normalize_embeddings)
+        reduction = Reduction(
+            kind, curve or Similarity(), normalize_prototypes, self.eps, normalize_embeddings, self.unit_gradients
+        )
         sample, dtype = self.weighting, self.embeddings.dtype
         if sample is None:
             return self._reduced(reduction, self.prototypes, self.labels, scale, offset, bias)
@@ -232,6 +236,8 @@ class Objective(nn.Module):
     name: ClassVar[str]
     normalizes_prototypes: bool = True
     """Whether the loss sees prototypes only through their directions."""
+    only_scores: ClassVar[bool] = True
+    """Whether prototypes enter the loss through their scores alone."""
     row_parameters: ClassVar[tuple[str, ...]] = ()
     """What a call may give sample by sample."""
     per_class: ClassVar[tuple[str, ...]] = ()

@@ -94,6 +94,8 @@ class ZeroCentroid(Objective):
         >>> head = hs.create_head("lm_softmax", dim=64, num_classes=10, add={"zero_centroid": {"weight": 5}})
     """
 
+    only_scores = False
+
     def __init__(self, *, dim: int, num_classes: int) -> None:
         super().__init__()
 
@@ -124,6 +126,8 @@ class HypersphericalEnergy(Objective):
     Example:
         >>> head = hs.create_head("arcface", dim=64, num_classes=10, add={"hyperspherical_energy": {"weight": 1.0}})
     """
+
+    only_scores = False
 
     def __init__(self, *, dim: int, num_classes: int, exponent: float = 2.0) -> None:
         super().__init__()

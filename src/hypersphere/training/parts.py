@@ -105,6 +105,10 @@ def make_optimizer(recipe: Recipe, backbone: nn.Module, head: Head) -> torch.opt
         {"params": prototypes, "base": settings.rate * settings.prototype_rate, "weight_decay": decay},
         {"params": own, "base": settings.rate, "weight_decay": 0.0},
     ]
+    if head.unit_gradients:
+        if settings.kind != "sgd" or settings.clip is not None:
+            raise ValueError("head.unit_gradients needs optimizer.kind=sgd, and no optimizer.clip")
+        groups[1]["unit_eps"] = head.eps
     groups = [group for group in groups if group["params"]]
     fused = head.weight.device.type == "cuda"
     if settings.kind == "sgd":
