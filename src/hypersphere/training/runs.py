@@ -16,6 +16,7 @@ from hypersphere.data import Augmentation, Fitted, ImageSource, Prefetcher
 from hypersphere.geometry import normalize
 from hypersphere.training.checkpoints import Checkpoints
 from hypersphere.training.recipe import Recipe, load_recipe
+from hypersphere.training.shards import read_shards
 
 
 def newest_state(folder: Path) -> tuple[int, dict[str, Any]]:
@@ -28,6 +29,16 @@ def newest_state(folder: Path) -> tuple[int, dict[str, Any]]:
     if found is None:
         raise ValueError(f"{folder / 'checkpoints'}: no complete checkpoint")
     return found
+
+
+def newest_head(folder: Path) -> dict[str, Tensor]:
+    """The state of the head of that checkpoint, with the prototypes of all processes."""
+    step, state = newest_state(folder)
+    head: dict[str, Tensor] = dict(state["head"])
+    shards = Checkpoints(folder / "checkpoints").shards(step)
+    if shards.is_dir():
+        head |= {name.removeprefix("head."): value for name, value in read_shards(shards, "head.").items()}
+    return head
 
 
 def load_run(folder: Path) -> tuple[Recipe, nn.Module]:
