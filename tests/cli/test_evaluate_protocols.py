@@ -158,6 +158,40 @@ def test_megaface(tmp_path: Path) -> None:
     assert clean["counts"]["distractors"] == 398
 
 
+def test_distractors_of_their_own(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    near, far = official.write_megaface(tmp_path / "lists", people=4, each=3, distractors=48)
+    faces = PocketFaces(12, 4, size=16, difficulty=0.3)
+    for folder, embeddings in (("near", near), ("far", far)):
+        for place, name in enumerate(embeddings.names):
+            file = tmp_path / folder / name
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.write_bytes(encode(faces.read(place), 95))
+    linear_onnx(tmp_path / "net.onnx", size=16, batch=1)
+    (tmp_path / "net.contract.toml").write_text(CONTRACT)
+    words = ["megaface", "--probes", tmp_path / "lists" / "facescrub_features_list.json"]
+    words += ["--distractors", tmp_path / "lists" / "megaface_features_list.json_48_1", "--limit", "20"]
+    images = ["--images", tmp_path / "near", "--distractor-images", tmp_path / "far"]
+    made = evaluate(tmp_path / "a", *words, "--model", tmp_path / "net.onnx", *images, "--save-embeddings")
+    assert (made["counts"]["distractors"], made["options"]["limit"]) == (20, 20)
+    saved_files = {path.name for path in (tmp_path / "a").iterdir()}
+    assert {"embeddings.npy", "names.txt", "embeddings-distractors.npy", "names-distractors.txt"} <= saved_files
+    names = (tmp_path / "a" / "names-distractors.txt").read_text().splitlines()
+    assert (names, np.load(tmp_path / "a" / "embeddings-distractors.npy").shape) == (list(far.names[:20]), (20, 4))
+    ready = ["--embeddings", tmp_path / "a" / "embeddings.npy", "--list", tmp_path / "a" / "names.txt"]
+    ready += ["--distractor-embeddings", tmp_path / "a" / "embeddings-distractors.npy"]
+    again = evaluate(tmp_path / "b", *words, *ready, "--distractor-list", tmp_path / "a" / "names-distractors.txt")
+    assert again["metrics"] == made["metrics"]
+    (tmp_path / "far").rename(tmp_path / "near" / "far")
+    for name in far.names[20:]:
+        (tmp_path / "near" / "far" / name).unlink()
+    for child in (tmp_path / "near" / "far").iterdir():
+        child.rename(tmp_path / "near" / child.name)
+    joined = evaluate(tmp_path / "c", *words, "--model", tmp_path / "net.onnx", "--images", tmp_path / "near")
+    assert joined["metrics"] == made["metrics"], "what lies beyond the limit is not needed"
+    for limit, message in (("0", "limit=0 must be"), ("49", "limit=49 is above the number of distractors, 48")):
+        assert message in fails(capsys, *words[:-1], limit, *ready)
+
+
 def test_reid_from_a_folder_and_from_names(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     ready = saved(tmp_path, official.write_market(tmp_path / "market"))
     assert "CMC" in report(tmp_path / "a", "reid", "--market", tmp_path / "market", *ready)

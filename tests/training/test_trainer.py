@@ -131,6 +131,14 @@ def test_the_resolved_recipe_is_saved(path: Path, tmp_path: Path) -> None:
     assert to_toml(as_table(recipe)) in (tmp_path / "run" / "recipe.toml").read_text()
 
 
+def test_any_character_may_be_in_a_recipe(path: Path, tmp_path: Path) -> None:
+    about = "smile \N{GRINNING FACE}, \N{MUSICAL SYMBOL G CLEF} and \N{LATIN SMALL LETTER E WITH ACUTE}"
+    recipe = load_recipe(path, [f'about="{about}"', "train.steps=1"])
+    Trainer(recipe, tmp_path / "run").run()
+    assert load_recipe(tmp_path / "run" / "recipe.toml") == recipe
+    assert about in (tmp_path / "run" / "recipe.toml").read_text(encoding="utf-8")
+
+
 def test_another_recipes_folder_is_refused(path: Path, tmp_path: Path) -> None:
     Trainer(load_recipe(path, ["train.steps=4"]), tmp_path / "run").run()
     with pytest.raises(ValueError, match="holds a run of another recipe"):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
@@ -13,13 +14,13 @@ import torch
 
 from hypersphere.cli.models import open_models
 from hypersphere.core import Progress
-from hypersphere.data import NamedImages
+from hypersphere.data import NamedImages, UnreadableImage
 from hypersphere.data.files import Staged, is_image_name
 from hypersphere.data.images import Image
 from hypersphere.data.tar import read_entries
 from hypersphere.evaluation import Embeddings, Result, concatenated, embed_images, load_embeddings, write_result
 from hypersphere.evaluation.embeddings import read_names
-from hypersphere.evaluation.report import figure_cells, words, write_report
+from hypersphere.evaluation.report import figure_cells, lost_counts, words, write_report
 from hypersphere.models import FLIPS, PRESETS
 
 MERGES = ("concat", "scores")
@@ -72,7 +73,9 @@ def add_inputs(parser: argparse.ArgumentParser) -> None:
     made.add_argument("--batch-size", type=int, default=128, metavar="N", help="images at a time (%(default)s)")
     made.add_argument("--device", help="cpu or cuda; what there is by default")
     made.add_argument("--save-embeddings", action="store_true", help="write embeddings.npy and names.txt to DIR too")
-    parser.add_argument("--allow-missing", action="store_true", help="leave out what is missing, and count it")
+    parser.add_argument(
+        "--allow-missing", action="store_true", help="leave out what is missing or cannot be read, and count it"
+    )
     parser.add_argument(
         "--out",
         type=Path,
@@ -134,7 +137,8 @@ def finish(result: Result, out: Path, sources: Mapping[str, NamedImages | None],
         for owner, source in sources.items():
             place = -1 if source is None else int(source.find([name.removeprefix(f"{owner}: ")])[0])
             if source is not None and place >= 0:
-                return source.read(place)
+                with suppress(UnreadableImage):
+                    return source.read(place)
         return None
 
     write_result(result, out)
@@ -151,6 +155,9 @@ def finish(result: Result, out: Path, sources: Mapping[str, NamedImages | None],
             value = f"{value} +- {100 * detail['deviation']:.2f}"
         line = f"{value:<20}{f'[{interval}]':<24}n={n}" if interval else value
         print(f"  {name:<{width}}{line}")
+    lost = lost_counts(result)
+    if lost:
+        print(f"not all of the protocol was measured: {', '.join(lost)}")
     print(f"{out / 'result.json'}\n{report}")
 
 
@@ -202,7 +209,12 @@ def _embed(
                 with Progress(f"embedding {pairs.title} by {model.name}", "images") as progress:
                     mine.append(
                         embed_images(
-                            chosen, source, resize=options.resize, batch_size=options.batch_size, progress=progress
+                            chosen,
+                            source,
+                            resize=options.resize,
+                            allow_unreadable=options.allow_missing,
+                            batch_size=options.batch_size,
+                            progress=progress,
                         )
                     )
     return made

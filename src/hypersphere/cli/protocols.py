@@ -11,8 +11,9 @@ import numpy as np
 
 from hypersphere.cli.embedding import add_inputs, finish, gather, image_names
 from hypersphere.core import Progress
-from hypersphere.evaluation import Embeddings, load_embeddings
+from hypersphere.evaluation import Embeddings, Result, load_embeddings
 from hypersphere.evaluation.arrays import Array
+from hypersphere.evaluation.inputs import file_digests, joined_files
 from hypersphere.evaluation.protocols import (
     PRESETS,
     IjbOptions,
@@ -117,7 +118,7 @@ def _add_ijb(protocols: Any) -> None:
 def evaluate_ijb(options: argparse.Namespace) -> None:
     """IJB-B or IJB-C."""
     choices = _ijb_options(options)
-    protocol = read_ijb(options.meta, options.subset)
+    protocol = read_ijb(options.meta, options.subset, allow_missing=options.allow_missing)
     wanted = choices.pooling.flip
     if options.model and options.flip is None and wanted != "given":
         options.flip = "none" if wanted == "first" else wanted
@@ -180,14 +181,16 @@ def evaluate_megaface(options: argparse.Namespace) -> None:
         options.distractors,
         probe_noise=options.probe_noise,
         distractor_noise=options.distractor_noise,
+        allow_missing=options.allow_missing,
     )
     cleaning = options.cleaning or ("remove" if options.probe_noise and options.distractor_noise else "none")
+    listed = protocol.listed(options.limit)
     others: Embeddings | None = None
     if options.distractor_embeddings is not None or options.distractor_images is not None:
         embeddings, source = gather(options, protocol.probes, "probes")
-        others, far = _distractors(options, protocol.distractors[: options.limit])
+        others, far = _distractors(options, listed)
     else:
-        embeddings, source = gather(options, protocol.names, "probes and distractors")
+        embeddings, source = gather(options, protocol.probes + listed, "probes and distractors")
         far = None
     with Progress("searching", "distractors") as progress:
         result = protocol.evaluate(
@@ -260,7 +263,18 @@ def evaluate_classify(options: argparse.Namespace) -> None:
     result = protocol.evaluate(
         embeddings, prototypes, similarity=options.similarity, allow_missing=options.allow_missing
     )
-    finish(result, options.out, {"": source}, options.test.name)
+    finish(_with_prototypes(result, options), options.out, {"": source}, options.test.name)
+
+
+def _with_prototypes(result: Result, options: argparse.Namespace) -> Result:
+    """The result with where its prototypes come from."""
+    if options.prototypes is None:
+        return dataclasses.replace(result, options={"prototypes": f"head of {options.model[0].name}", **result.options})
+    return dataclasses.replace(
+        result,
+        options={"prototypes": options.prototypes.name, **result.options},
+        files=joined_files([result.files, file_digests([options.prototypes])]),
+    )
 
 
 def _prototypes(options: argparse.Namespace) -> Array:

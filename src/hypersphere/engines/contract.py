@@ -47,7 +47,8 @@ class Reduction:
 class Problem(NamedTuple):
     """One reduction with its tensors: scale and offset are (N, 1) or (1, 1), bias is (C,).
 
-    `fixed_scale` is the scale where it is a number, and so known without waiting for a device.
+    `fixed_scale` is the scale where it is a number, and so known without waiting for a device; `rounded` lets the
+    chunked engine multiply in bfloat16.
     """
 
     embeddings: Tensor
@@ -58,6 +59,7 @@ class Problem(NamedTuple):
     offset: Tensor | None
     bias: Tensor | None
     fixed_scale: float | None = None
+    rounded: bool = False
 
 
 class Reduced(NamedTuple):

@@ -319,14 +319,14 @@ class Launcher:
         normalize = self.problem.reduction.normalize_prototypes
         step, lines = max(128, LIBRARY_WAVE // self.dim // 128 * 128), max(1, 8192 // self.block)
         rounded = normalize and self.dtype == torch.bfloat16
-        waiting = self._new(min(step, last - first), self.dim, dtype=self.dtype) if rounded else None
+        waiting = self._new(min(step, g.shape[1]), self.dim, dtype=self.dtype) if rounded else None
         for start in range(first, last, step):
-            stop = min(start + step, last)
-            part, made = g[:, start - first : stop - first].T, out[start:stop]
+            stop, made = min(start + step, last), out[start : start + step]
             if waiting is None:
-                torch.mm(part, x, out_dtype=torch.float32, out=made)
+                torch.mm(g[:, start - first : stop - first].T, x, out_dtype=torch.float32, out=made)
             else:
-                made = torch.mm(part, x, out=waiting[: stop - start])
+                padded = g[:, start - first : start - first + step]
+                made = torch.mm(padded.T, x, out=waiting[: padded.shape[1]])
             if normalize:
                 gradients.through_norm[(triton.cdiv(stop - start, lines),)](
                     made, out[start:stop], self.unit[start:stop], self.inverse, peak, start, stop,

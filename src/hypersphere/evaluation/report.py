@@ -15,6 +15,9 @@ Pictures = Callable[[str], Image | None]
 """The image of a name; None where it cannot be shown."""
 
 _NO_SHARES = ("margin", "fisher", "degrees")
+_LOST = ("missing", "left_out", "without", "unreadable")
+"""In the names of counts of what was left out."""
+_NAMED = 20
 
 
 def write_report(result: Result, folder: str | Path, *, title: str = "", pictures: Pictures | None = None) -> Path:
@@ -30,11 +33,9 @@ def write_report(result: Result, folder: str | Path, *, title: str = "", picture
         the path of the page.
     """
     page = Page(title or f"Evaluation: {result.protocol}", _lead(result))
-    lost = {name: count for name, count in result.counts.items() if count and ("missing" in name or "left_out" in name)}
+    lost = lost_counts(result)
     if lost:
-        page.text(
-            "Not all of the protocol was measured: " + ", ".join(f"{n:,} {words(k)}" for k, n in lost.items()) + "."
-        )
+        page.text(f"Not all of the protocol was measured: {', '.join(lost)}.")
     page.heading("Figures")
     rows = [[name, *figure_cells(name, figure)] for name, figure in result.metrics.items()]
     page.table(["metric", "value", "95 % interval", "n", "interval by"], rows)
@@ -43,6 +44,15 @@ def write_report(result: Result, folder: str | Path, *, title: str = "", picture
     _add_worst(page, result, pictures)
     page.heading("Counts")
     page.options({words(name): f"{count:,}" for name, count in result.counts.items()})
+    for what, names in result.left_out.items():
+        if names:
+            page.heading(words(what).capitalize())
+            more = f"and {len(names) - _NAMED:,} more" if len(names) > _NAMED else ""
+            page.text(*names[:_NAMED], *([more] if more else []))
+    if result.files:
+        page.heading("Files")
+        page.options(result.files)
+        page.text("Each with the first 16 digits of its SHA-256.")
     page.heading("Options")
     page.options(flat(result.options))
     page.heading("Rules")
@@ -50,13 +60,27 @@ def write_report(result: Result, folder: str | Path, *, title: str = "", picture
     return page.save(Path(folder) / "report.html")
 
 
+def lost_counts(result: Result) -> list[str]:
+    """What was left out, in words; nothing if all of the protocol was measured."""
+    return [
+        f"{count:,} {words(name)}"
+        for name, count in result.counts.items()
+        if count and any(sign in name for sign in _LOST)
+    ]
+
+
 def figure_cells(name: str, figure: Figure | NotMeasurable) -> list[str]:
     """Value, interval, count and kind of interval of a figure, in words."""
     if isinstance(figure, NotMeasurable):
         return [str(figure), "", f"{figure.n:,}", f"needs n={figure.needed:,}"]
-    plain = any(word in name for word in _NO_SHARES)
-    value, low, high = (f"{x:.4g}" if plain else percent(x) for x in (figure.value, figure.low, figure.high))
+    numbers = figure.value, figure.low, figure.high
+    value, low, high = (percent(x) if is_share(name) else f"{x:.4g}" for x in numbers)
     return [value, f"{low} to {high}", f"{figure.n:,}", figure.interval]
+
+
+def is_share(name: str) -> bool:
+    """Whether a metric is a share, which is shown in percent."""
+    return "share" in name or not any(word in name for word in _NO_SHARES)
 
 
 def flat(table: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
@@ -111,8 +135,8 @@ def _add_curves(page: Page, result: Result) -> None:
         drawn = draw_score_histogram(
             histogram.edges, *counts, threshold, str(result.options.get("similarity", "score"))
         )
-        below = "mean of the folds' thresholds" if threshold is not None else "no threshold"
-        page.figure({f"Histogram of scores, {name}": drawn}, f"Scores of {name}; {below}.")
+        below = "; the line is the mean of the folds' thresholds" if threshold is not None else ""
+        page.figure({f"Histogram of scores, {name}": drawn}, f"Scores of {name}{below}.")
     if result.cmc:
         page.heading("Identification")
         page.figure({"CMC": draw_cmc(result.cmc)}, "Share of probes whose mate is among the first so many.")
@@ -131,7 +155,9 @@ def _add_worst(page: Page, result: Result, pictures: Pictures | None) -> None:
                 names = " · ".join(Path(name).stem for name in (pair.left, pair.right))
                 shown.append(ImagePair(left, right, f"{pair.score:.3f} · {names}"))
         if shown:
-            page.pairs(shown, "Score and names; the farthest beyond the threshold first.")
+            decided = any(pair.threshold is not None for pair in pairs)
+            first = "the farthest beyond the threshold" if decided else "the worst"
+            page.pairs(shown, f"Score and names; {first} first.")
         else:
             limits = ["" if pair.threshold is None else f"{pair.threshold:.4f}" for pair in pairs]
             rows = [[f"{p.left} · {p.right}", f"{p.score:.4f}", limit] for p, limit in zip(pairs, limits, strict=True)]

@@ -29,6 +29,8 @@ RULE_SENTENCES = tuple(rule.replace("\n", " ") for rule in re.split(r"\n(?=[A-Z]
 """`RULES`, one sentence or two about each figure."""
 
 DRAWN_POINTS = 1000
+LISTED_NAMES = 1000
+"""Of what was left out, so many names are written; their number is in the counts."""
 
 
 @dataclass(frozen=True)
@@ -57,8 +59,10 @@ class Result:
         histograms: by name, of genuine and impostor scores.
         thresholds: by the name of a histogram, where to draw a line.
         worst: by what they are (`false matches`, `false non-matches`), the worst pairs first.
-        items: for paired comparisons, (n,) each: `right` decisions, `scores`, `same`, `left_subject`, `right_subject`.
+        items: for paired comparisons, (n,) each; docs/evaluation.md names them.
         items_digest: of the items' names: two results can be compared if it is equal.
+        files: the lists that were read, by name, each with its digest.
+        left_out: by what they are (`missing_images`, `unreadable_images`, ...), the names of what was left out.
     """
 
     protocol: str
@@ -74,6 +78,8 @@ class Result:
     worst: Mapping[str, Sequence[ScoredPair]] = field(default_factory=dict)
     items: Mapping[str, Array] = field(default_factory=dict)
     items_digest: str = ""
+    files: Mapping[str, str] = field(default_factory=dict)
+    left_out: Mapping[str, Sequence[str]] = field(default_factory=dict)
 
 
 def figure_table(figure: Figure | NotMeasurable) -> dict[str, Any]:
@@ -99,6 +105,8 @@ def result_table(result: Result) -> dict[str, Any]:
         "options": _plain(result.options),
         "rules": list(result.rules),
         "counts": _plain(result.counts),
+        "files": dict(result.files),
+        "left_out": {what: list(names[:LISTED_NAMES]) for what, names in result.left_out.items() if names},
         "details": _plain(result.details),
         "curves": {name: _curve(roc) for name, roc in result.curves.items()},
         "cmc": {name: [float(rate) for rate in rates] for name, rates in result.cmc.items()},

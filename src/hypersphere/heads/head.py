@@ -33,7 +33,7 @@ class Head(nn.Module):
         engine: `auto`, `dense`, `chunked` or `triton`.
         chunk_size: classes per chunk of the chunked engine.
         precision: of the fused engine's products, `bf16`, `fp16`, `tf32` or `fp32`; by default what autocast, the
-            embeddings' dtype or `torch.set_float32_matmul_precision` says.
+            embeddings' dtype or `torch.set_float32_matmul_precision` says. On a CPU `bf16` rounds the chunked engine's.
         budget: bytes that the fused engine may take for its N x C matrix; less than 2 N C saves memory for time.
         eps: the epsilon of NormFace eq. 3.
         added: further objectives that share the prototypes, with their weights.
@@ -124,10 +124,10 @@ class Head(nn.Module):
         check_embeddings(embeddings, self.dim, values=self.checked)
         labels = check_labels(labels, embeddings, self.num_classes, values=self.checked)
         check_rows(rows, labels, self.objective)
-        precision = self.precision or ambient_precision(embeddings)
+        ambient = ambient_precision(embeddings)
         with torch.autocast(embeddings.device.type, enabled=False):
             x = to_compute_dtype(embeddings, compute_dtype(embeddings, self.weight))
-            batch = self._batch(x, labels, embeddings.dtype, precision, rows)
+            batch = self._batch(x, labels, embeddings.dtype, ambient, rows)
             if self.sampler is not None and self.training:
                 batch = self.sampler(batch, self.weight)
             loss: Tensor = self.objective(batch)
@@ -184,9 +184,9 @@ class Head(nn.Module):
         No N x C matrix is made. A row labelled -1 has 0 for its own. Where the classes are sharded, all processes call
         it, each with its own rows.
         """
-        dtype, precision = compute_dtype(embeddings, self.weight), self.precision or ambient_precision(embeddings)
+        dtype, ambient = compute_dtype(embeddings, self.weight), ambient_precision(embeddings)
         with torch.autocast(embeddings.device.type, enabled=False):
-            batch = self._batch(embeddings.to(dtype), labels, embeddings.dtype, precision, {})
+            batch = self._batch(embeddings.to(dtype), labels, embeddings.dtype, ambient, {})
             reduced = batch.reduce("max")
         mine = slice(None) if not isinstance(batch, ShardedBatch) else batch.mine
         return reduced.target[mine], reduced.value[mine]
@@ -197,7 +197,7 @@ class Head(nn.Module):
         return whole
 
     def _batch(
-        self, x: Tensor, labels: Tensor, wire: torch.dtype, precision: Precision, rows: Mapping[str, Tensor]
+        self, x: Tensor, labels: Tensor, wire: torch.dtype, ambient: Precision, rows: Mapping[str, Tensor]
     ) -> Batch:
         """The batch of a call; `wire` is the dtype that x had before it was widened for the loss."""
         batch = Batch(
@@ -208,7 +208,8 @@ class Head(nn.Module):
             self.eps,
             self.engine,
             self.chunk_size,
-            precision,
+            self.precision,
+            ambient,
             self.budget,
             rows,
             self.checked,
@@ -284,7 +285,7 @@ def create_head(
         engine: `auto`, `dense`, `chunked` or `triton`.
         chunk_size: classes per chunk of the chunked engine.
         precision: of the fused engine's products, `bf16`, `fp16`, `tf32` or `fp32`; by default what autocast, the
-            embeddings' dtype or `torch.set_float32_matmul_precision` says.
+            embeddings' dtype or `torch.set_float32_matmul_precision` says. On a CPU `bf16` rounds the chunked engine's.
         budget: bytes that the fused engine may take for its N x C matrix; less than 2 N C saves memory for time.
         eps: the epsilon of NormFace eq. 3; the released code's is 1e-6.
         add: further losses that share the prototypes, each with its weight and options, for example

@@ -29,7 +29,8 @@ class Batch:
         eps: the epsilon of every norm.
         engine: name of the engine.
         chunk_size: classes per chunk.
-        precision: of the fused engine's products.
+        precision: of the products, where the head was told one.
+        ambient: of the fused engine's products otherwise.
         budget: bytes of the fused engine's matrix of derivatives.
         rows: (N,) parameters of single samples, by name.
         checked: whether the values of `rows` are looked at.
@@ -44,6 +45,7 @@ class Batch:
     engine: str = "auto"
     chunk_size: int | None = None
     precision: Precision | None = None
+    ambient: Precision | None = None
     budget: int | None = None
     rows: Mapping[str, Tensor] = field(default_factory=dict)
     checked: bool = True
@@ -191,6 +193,7 @@ class Batch:
             engine=self.engine,
             chunk_size=self.chunk_size,
             precision=self.precision,
+            ambient=self.ambient,
             budget=self.budget,
         )
 

@@ -60,6 +60,7 @@ def test_figures_are_those_of_plain_loops(standin: Standin, area: str) -> None:
         "junk": 6,
         "distractors": 6,
         "missing_images": 0,
+        "unreadable_images": 0,
     }
 
 

@@ -53,6 +53,7 @@ def test_figures_are_those_of_plain_loops(standin: tuple[Path, Embeddings]) -> N
         "pairs_left_out": 0,
         "videos": 100,
         "missing_videos": 0,
+        "unreadable_images": 0,
         "frames": 400,
     }
 

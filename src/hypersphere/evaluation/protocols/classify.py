@@ -2,27 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import islice
 from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
 
 from hypersphere.core import check_choice
-from hypersphere.evaluation.arrays import Array, Ints, finite_rows, labels_for
+from hypersphere.evaluation.arrays import Array, Bools, Ints, finite_rows, labels_for
 from hypersphere.evaluation.embeddings import Embeddings
 from hypersphere.evaluation.figures import proportion
+from hypersphere.evaluation.inputs import digest, file_digests, joined_files
+from hypersphere.evaluation.items import outcomes
 from hypersphere.evaluation.protocols.files import (
     common_options,
-    digest,
+    counted,
     find_images,
+    found_units,
     integer,
+    missing_images,
     numbered_lines,
     unit_rows,
 )
 from hypersphere.evaluation.protocols.registry import PROTOCOLS
-from hypersphere.evaluation.quality import FEW, MANY, accuracy_by_shots, margins
+from hypersphere.evaluation.quality import FEW, MANY, Margins, accuracy_by_shots, class_accuracies, margins
 from hypersphere.evaluation.results import Result
 from hypersphere.evaluation.verification import Metrics
 
@@ -47,12 +52,14 @@ class Classify:
         names: of the samples.
         labels: (samples,) classes from 0.
         class_counts: (classes,) training samples of each, for the accuracy of groups; None without.
+        files: the lists, by name, each with its digest.
     """
 
     path: Path
     names: tuple[str, ...]
     labels: Ints
     class_counts: Ints | None = None
+    files: Mapping[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         labels_for("labels", self.labels, len(self.names))
@@ -80,12 +87,13 @@ class Classify:
         if self.labels.max() >= len(centres):
             first = int(np.argmax(self.labels >= len(centres)))
             which = f"{self.names[first]!r} is of class {self.labels[first]}"
-            raise ValueError(f"{self.path}: {which}; there are prototypes of {len(centres)}")
+            raise ValueError(f"{_where(self.path, first)}: {which}; there are prototypes of {len(centres)}")
         if self.class_counts is not None and len(self.class_counts) != len(centres):
             raise ValueError(f"class_counts has {len(self.class_counts)} entries; there are {len(centres)} classes")
         rows = find_images(embeddings, self.names, str(self.path), allow_missing)
         here = rows >= 0
-        samples, labels = embeddings.values[rows[here]], self.labels[here]
+        left_out = missing_images(self.names, rows, [embeddings])
+        samples, labels = found_units(embeddings, rows[here]), self.labels[here]
         right = _nearest(samples, centres, similarity) == labels
         found = margins(samples, centres, labels)
         metrics: Metrics = {
@@ -103,9 +111,11 @@ class Classify:
             metrics=metrics,
             options={"similarity": similarity, **common_options(embeddings, allow_missing)},
             rules=RULES,
-            counts={"samples": len(self.names), "classes": len(centres), "missing_images": int((~here).sum())},
-            items={"right": right, "labels": labels},
+            counts={"samples": len(self.names), "classes": len(centres), **counted(left_out)},
+            items={"right": right, "labels": labels, **_outcomes(right, labels, found, self.class_counts)},
             items_digest=digest(np.array(self.names)[here].tolist()),
+            files=joined_files([self.files, embeddings.files]),
+            left_out=left_out,
         )
 
 
@@ -119,13 +129,15 @@ def read_classify(path: str | Path, train: str | Path | None = None) -> Classify
     path = Path(path)
     names, labels = _read_list(path)
     if train is None:
-        return Classify(path, names, labels)
+        return Classify(path, names, labels, files=file_digests([path]))
     _, seen = _read_list(Path(train))
     counts = np.bincount(seen, minlength=int(labels.max()) + 1)
     unknown = np.flatnonzero(counts[labels] == 0)
     if len(unknown):
-        raise ValueError(f"{path}: {names[unknown[0]]!r} is of class {labels[unknown[0]]}, which {train} does not have")
-    return Classify(path, names, labels, counts.astype(np.int64))
+        first = int(unknown[0])
+        which = f"{names[first]!r} is of class {labels[first]}"
+        raise ValueError(f"{_where(path, first)}: {which}, which {train} does not have")
+    return Classify(path, names, labels, counts.astype(np.int64), file_digests([path, Path(train)]))
 
 
 def _read_list(path: Path) -> tuple[tuple[str, ...], Ints]:
@@ -146,9 +158,25 @@ def _read_list(path: Path) -> tuple[tuple[str, ...], Ints]:
     return tuple(found), np.array(labels, dtype=np.int64)
 
 
+def _where(path: Path, sample: int) -> str:
+    """The file, and where it is a list the line, of the k-th sample."""
+    if not path.is_file():
+        return str(path)
+    return f"{path}, line {next(islice(numbered_lines(path), sample, None))[0]}"
+
+
+def _outcomes(right: Bools, labels: Ints, found: Margins, class_counts: Ints | None) -> dict[str, Array]:
+    """What single samples, and in groups single classes, add to the figures."""
+    items = outcomes({"sample_margin": found.each, "sample_margin_share_positive": found.each > 0})
+    groups = {} if class_counts is None else class_accuracies(right, labels, class_counts)
+    for name, (classes, accuracies, _) in groups.items():
+        items |= outcomes({f"accuracy_{name}": accuracies}, classes)
+    return items
+
+
 def _nearest(samples: Array, centres: Array, similarity: str) -> Ints:
     """(samples,) the most similar prototype; the length of a sample makes no difference."""
-    targets = unit_rows(centres, "prototype") if similarity == "cosine" else centres
+    targets = unit_rows(centres, lambda k: f"prototype {k}") if similarity == "cosine" else centres
     parts: Sequence[Ints] = [
         (samples[start : start + _BLOCK] @ targets.T).argmax(axis=1) for start in range(0, len(samples), _BLOCK)
     ]

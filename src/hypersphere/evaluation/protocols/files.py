@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import warnings
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -136,19 +135,42 @@ def find_images(embeddings: Embeddings, names: tuple[str, ...], where: str, allo
     return rows
 
 
+def found_units(embeddings: Embeddings, rows: Ints) -> Array:
+    """(n, dim) the unit embeddings in these rows; a zero vector is an error that names its image."""
+    return unit_rows(embeddings.values[rows], lambda k: f"the embedding of {embeddings.names[rows[k]]!r}")
+
+
 def common_options(embeddings: Embeddings, allow_missing: bool) -> dict[str, Any]:
     """The choices that every protocol declares."""
     return {"allow_missing": allow_missing, "embeddings": as_table(dict(embeddings.options))}
 
 
-def digest(items: Iterable[object]) -> str:
-    """Of the items that a result decides about: equal for results that can be compared item by item."""
-    return hashlib.sha256("\n".join(map(str, items)).encode()).hexdigest()[:16]
+def missing_images(names: Sequence[str], rows: Ints, embeddings: Sequence[Embeddings]) -> dict[str, list[str]]:
+    """What has no embedding, for `Result.left_out`: all such images, and those of them that could not be read.
+
+    Args:
+        names: what is needed.
+        rows: the row of each, -1 for those that are missing.
+        embeddings: what there is.
+    """
+    lost = [names[place] for place in np.flatnonzero(rows < 0).tolist()]
+    causes = {name: cause for made in embeddings for name, cause in made.unreadable.items()}
+    return {"missing_images": lost, "unreadable_images": [causes[name] for name in lost if name in causes]}
 
 
-def unit_rows(rows: Array, what: str = "embedding") -> Array:
-    """(n, dim) float32 of length 1; ValueError for a zero vector, which has no direction."""
+def counted(left_out: Mapping[str, Sequence[str]]) -> dict[str, int]:
+    """How many of each."""
+    return {what: len(names) for what, names in left_out.items()}
+
+
+def unit_rows(rows: Array, name: Callable[[int], str]) -> Array:
+    """(n, dim) float32 of length 1; ValueError for a zero vector, which has no direction.
+
+    Args:
+        rows: (n, dim).
+        name: what the k-th row is called in the message.
+    """
     lengths = np.sqrt(np.einsum("ij,ij->i", rows, rows, dtype=np.float64))
     if not lengths.all():
-        raise ValueError(f"{what} {int(np.argmin(lengths))} is the zero vector, which has no direction")
+        raise ValueError(f"{name(int(np.argmin(lengths)))} is the zero vector, which has no direction")
     return np.asarray(rows / lengths.astype(np.float32)[:, None], dtype=np.float32)

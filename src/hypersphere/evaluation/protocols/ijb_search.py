@@ -11,11 +11,21 @@ import numpy as np
 
 from hypersphere.core import Reporter
 from hypersphere.evaluation.arrays import Array, Floats, Ints
-from hypersphere.evaluation.bootstrap import bootstrap_mean, bootstrap_roc, percentile_figure
+from hypersphere.evaluation.bootstrap import bootstrap_mean, percentile_figure
 from hypersphere.evaluation.counting import ScoreCounts
 from hypersphere.evaluation.figures import check_measurable, rate_name
 from hypersphere.evaluation.histogram import ScoreHistogram
-from hypersphere.evaluation.identification import cmc, mate_ranks, mated, open_set_roc, open_set_scores
+from hypersphere.evaluation.identification import (
+    cmc,
+    found_by,
+    mate_ranks,
+    mated,
+    open_set_curve,
+    open_set_draws,
+    open_set_scores,
+)
+from hypersphere.evaluation.items import MATED, OPEN_SET, SUBJECT, outcomes
+from hypersphere.evaluation.results import ScoredPair
 from hypersphere.evaluation.roc import Roc
 from hypersphere.evaluation.search import search_gallery
 from hypersphere.evaluation.verification import Metrics
@@ -48,6 +58,7 @@ class Part:
     curves: dict[str, Roc] = field(default_factory=dict)
     cmc: dict[str, Floats] = field(default_factory=dict)
     histograms: dict[str, ScoreHistogram] = field(default_factory=dict)
+    worst: dict[str, list[ScoredPair]] = field(default_factory=dict)
     items: dict[str, Array] = field(default_factory=dict)
 
 
@@ -61,7 +72,7 @@ def search_official(
 
     TPIR is the mean over the galleries; ranks are counted over all galleries together.
     """
-    found = Part()
+    found = Part(items={f"{SUBJECT}tpir": probes.subjects})
     ranks, owners, curves, drawn = [], [], [], []
     usable = [
         rate for rate in fpirs if all(_measurable(rate, probes, gallery) is None for gallery in galleries.values())
@@ -71,16 +82,17 @@ def search_official(
         here = mated(probes.subjects, gallery.subjects)
         ranks.append(mate_ranks(matches, probes.subjects, gallery.subjects)[here])
         owners.append(probes.subjects[here])
-        curve = open_set_roc(matches, probes.subjects, gallery.subjects)
-        found.curves[f"1:N, {name}"] = curve
-        curves.append(curve)
         scores, with_mate = open_set_scores(matches, probes.subjects, gallery.subjects, 1)
-        drawn.append(_draws(scores, with_mate, probes.subjects, usable))
+        curves.append(open_set_curve(scores, with_mate))
+        found.curves[f"1:N, {name}"] = curves[-1]
+        drawn.append(open_set_draws(scores, with_mate, probes.subjects, usable))
+        found.items |= {f"{OPEN_SET}{name}": scores, f"{MATED}{name}": with_mate}
         if progress is not None:
             progress(done, len(galleries))
     places, people = np.concatenate(ranks), np.concatenate(owners)
     for rank, figure in cmc(places, RANKS, people).items():
         found.metrics[f"rank-{rank}"] = figure
+        found.items |= outcomes({f"rank-{rank}": found_by(places, rank)}, people)
     found.cmc["1:N"] = _rates(places)
     together = np.mean(drawn, axis=0)
     for rate in fpirs:
@@ -125,11 +137,14 @@ def search_merged(galleries: dict[str, People], probes: People, fpirs: Sequence[
     found = Part(cmc={"1:N, merged": _rates(places)})
     for rank, figure in cmc(places, RANKS, probes.subjects).items():
         found.metrics[f"merged_rank-{rank}"] = figure
+        found.items |= outcomes({f"merged_rank-{rank}": found_by(places, rank)}, probes.subjects)
     for rate in fpirs:
         name = rate_name("merged_tpir@fpir", rate)
         missing = check_measurable(rate, len(mate))
         threshold = others.kth_largest(math.ceil(rate * len(mate)))
         found.metrics[name] = bootstrap_mean(own > threshold, probes.subjects) if missing is None else missing
+        if missing is None:
+            found.items |= outcomes({name: own > threshold}, probes.subjects)
     return found
 
 
@@ -137,13 +152,6 @@ def _measurable(rate: float, probes: People, gallery: People) -> Any:
     return check_measurable(rate, int((~mated(probes.subjects, gallery.subjects)).sum()))
 
 
-def _draws(scores: Array, with_mate: Array, people: Ints, rates: Sequence[float]) -> Floats:
-    """(replicates, rates) TPIRs under draws of the probes' people."""
-    lowest = np.nextafter(scores[np.isfinite(scores)].min(), np.float32(-np.inf))
-    filled = np.where(np.isfinite(scores), scores, lowest)
-    return bootstrap_roc(filled, with_mate, lambda roc: [roc.tar_at(r) for r in rates], subjects=(people, people))
-
-
 def _rates(places: Ints) -> Floats:
     """The identification rate at rank 1, 2, ..."""
-    return np.array([((places > 0) & (places <= rank)).mean() for rank in range(1, _DEPTH + 1)])
+    return np.array([found_by(places, rank).mean() for rank in range(1, _DEPTH + 1)])

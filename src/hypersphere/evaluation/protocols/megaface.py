@@ -2,28 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
-from typing import Any
 
 import numpy as np
 
 from hypersphere.core import Reporter, check_choice, check_integer
-from hypersphere.data.files import is_image_name
 from hypersphere.evaluation.arrays import Array, Bools, Ints
 from hypersphere.evaluation.bootstrap import bootstrap_mean
 from hypersphere.evaluation.embeddings import Embeddings
 from hypersphere.evaluation.figures import check_measurable, rate_name
 from hypersphere.evaluation.identification import cmc, ranks_among
+from hypersphere.evaluation.inputs import digest, file_digests, joined_files
+from hypersphere.evaluation.items import outcomes
 from hypersphere.evaluation.protocols.files import (
     common_options,
-    digest,
+    counted,
     find_images,
-    numbered_lines,
+    found_units,
+    missing_images,
     read_json,
     unit_rows,
 )
+from hypersphere.evaluation.protocols.megaface_files import last_parts, listed_images, read_noise, without_suffix
 from hypersphere.evaluation.protocols.registry import PROTOCOLS
 from hypersphere.evaluation.results import RULE_SENTENCES, Result, ScoredPair
 from hypersphere.evaluation.search import Matches, search_gallery
@@ -62,6 +64,7 @@ class Megaface:
         distractors: images of others.
         noisy_probes, noisy_distractors: which of them the noise lists name; None without a list.
         unlisted_noise: how many entries of the noise lists are in neither list.
+        files: the lists, by name, each with its digest.
     """
 
     path: Path
@@ -71,6 +74,7 @@ class Megaface:
     noisy_probes: Bools | None
     noisy_distractors: Bools | None
     unlisted_noise: int
+    files: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -108,7 +112,8 @@ class Megaface:
             raise ValueError(f"ranks={list(ranks)} must lie between 1 and {_DEPTH}")
         others = embeddings if distractors is None else distractors
         rows = find_images(embeddings, self.probes, str(self.path), allow_missing)
-        far_rows = find_images(others, self._listed(limit), f"{self.path}, distractors", allow_missing)
+        listed = self.listed(limit)
+        far_rows = find_images(others, listed, f"{self.path}, distractors", allow_missing)
         if others.dim != embeddings.dim:
             raise ValueError(f"distractors have dimension {others.dim}; the probes' is {embeddings.dim}")
         units, people, names = self._prepared(embeddings, rows, cleaning, allow_missing)
@@ -121,10 +126,14 @@ class Megaface:
         places = ranks_among(genuine, Matches(nearest.indices[left], nearest.scores[left]))
         roc = tail_roc(genuine, tail)
         metrics: Metrics = {f"rank-{rank}": figure for rank, figure in cmc(places, ranks, people[left]).items()}
+        outcome = {name: places <= int(name.removeprefix("rank-")) for name in metrics}
         for far in fars:
-            missing = check_measurable(far, roc.impostors)
+            missing, name = check_measurable(far, roc.impostors), rate_name("tar@far", far)
             accepted = genuine >= roc.thresholds[roc.point_at(far)]
-            metrics[rate_name("tar@far", far)] = bootstrap_mean(accepted, people[left]) if missing is None else missing
+            metrics[name] = bootstrap_mean(accepted, people[left]) if missing is None else missing
+            if missing is None:
+                outcome[name] = accepted
+        left_out = missing_images(self.probes + listed, np.concatenate([rows, far_rows]), [embeddings, others])
         depth = nearest.scores.shape[1]
         return Result(
             protocol="megaface",
@@ -142,17 +151,20 @@ class Megaface:
                 "people": len(np.unique(people)),
                 "distractors": total,
                 "distractors_left_out": len(far_rows) - len(kept),
-                "missing_images": int((rows < 0).sum() + (far_rows < 0).sum()),
+                **counted(left_out),
                 "noise_entries_not_listed": self.unlisted_noise,
             },
             curves={"FaceScrub against distractors": roc},
             cmc={"FaceScrub among distractors": np.array([(places <= rank).mean() for rank in range(1, depth + 1)])},
             worst=_worst(names, left, right, genuine, nearest, others),
-            items={"right": places == 1, "left_subject": people[left], "right_subject": people[right]},
-            items_digest=digest(zip([names[k] for k in left], [names[k] for k in right], strict=True)),
+            items=outcomes(outcome, people[left]),
+            items_digest=digest([*names, *(name for name, row in zip(listed, far_rows, strict=True) if row >= 0)]),
+            files=joined_files([self.files, embeddings.files, {} if distractors is None else distractors.files]),
+            left_out=left_out,
         )
 
-    def _listed(self, limit: int | None) -> tuple[str, ...]:
+    def listed(self, limit: int | None) -> tuple[str, ...]:
+        """The distractors, or the first so many of them."""
         if limit is None:
             return self.distractors
         if check_integer("limit", limit, 1) > len(self.distractors):
@@ -166,14 +178,14 @@ class Megaface:
         noisy = np.zeros(len(rows), dtype=bool) if self.noisy_probes is None else self.noisy_probes
         here = rows >= 0
         units = np.zeros((len(rows), embeddings.dim), dtype=np.float32)
-        units[here] = unit_rows(embeddings.values[rows[here]], "probe")
+        units[here] = found_units(embeddings, rows[here])
         if cleaning == "remove":
             here &= ~noisy
         elif cleaning == "centre":
             for place in np.flatnonzero(noisy & here):
                 clean = (self.people == self.people[place]) & ~noisy & here
                 if clean.any():
-                    units[place] = unit_rows(units[clean].sum(axis=0, dtype=np.float64)[None], "centre")[0]
+                    units[place] = self._centre(units[clean], int(place))
         counts = np.bincount(self.people[here], minlength=int(self.people.max()) + 1)
         alone = here & (counts[self.people] < 2)
         if alone.any() and not allow_missing and cleaning == "none":
@@ -183,6 +195,12 @@ class Megaface:
         if not here.any():
             raise ValueError(f"{self.path}: nobody has two images left")
         return units[here], self.people[here], [self.probes[place] for place in np.flatnonzero(here)]
+
+    def _centre(self, clean: Array, place: int) -> Array:
+        """The direction of the sum of a person's clean unit vectors, for the probe at a place."""
+        total = clean.sum(axis=0, dtype=np.float64)[None]
+        middle: Array = unit_rows(total, lambda _: f"the centre of the person of {self.probes[place]!r}")[0]
+        return middle
 
     def _clean_rows(self, rows: Ints, cleaning: str) -> tuple[Ints, int]:
         """Rows of the distractors to search, and how many count."""
@@ -199,6 +217,7 @@ def read_megaface(
     *,
     probe_noise: str | Path | None = None,
     distractor_noise: str | Path | None = None,
+    allow_missing: bool = False,
 ) -> Megaface:
     """Read the devkit's lists, and InsightFace's noise lists if given.
 
@@ -207,50 +226,27 @@ def read_megaface(
         distractors: `megaface_features_list.json_1000000_1`, with `path`.
         probe_noise: `facescrub_noises.txt`, a file name on each line.
         distractor_noise: `megaface_noises.txt`, a path on each line, or a number, a tab and a path.
+        allow_missing: whether there may be probes without another image of their person.
     """
     probe_list, far_list = Path(probes), Path(distractors)
     table = read_json(probe_list)
-    images = _paths(table, probe_list)
+    images = listed_images(table, probe_list)
     owners = table.get("id")
     if not isinstance(owners, list) or len(owners) != len(images):
         raise ValueError(f"{probe_list}: 'id' must be a list of {len(images)} people, one for each path")
     _, people, times = np.unique([str(owner) for owner in owners], return_inverse=True, return_counts=True)
-    if (times[people] < 2).any():
+    if (times[people] < 2).any() and not allow_missing:
         place = int(np.argmax(times[people] < 2))
         raise ValueError(f"{probe_list}: path[{place}], {images[place]!r}, has no other image of {owners[place]!r}")
-    others = _paths(read_json(far_list), far_list)
-    noise = [None if path is None else _read_noise(Path(path)) for path in (probe_noise, distractor_noise)]
-    near = None if noise[0] is None else np.array([_stem(PurePosixPath(name).name) in noise[0] for name in images])
-    far = None if noise[1] is None else np.array([_stem(_last(name)) in noise[1] for name in others])
+    others = listed_images(read_json(far_list), far_list)
+    noise = [None if path is None else read_noise(Path(path)) for path in (probe_noise, distractor_noise)]
+    stems = [without_suffix(PurePosixPath(name).name) for name in images]
+    near = None if noise[0] is None else np.array([stem in noise[0] for stem in stems])
+    far = None if noise[1] is None else np.array([without_suffix(last_parts(name)) in noise[1] for name in others])
     listed = sum(len(names) for names in noise if names is not None)
     hit = sum(int(marks.sum()) for marks in (near, far) if marks is not None)
-    return Megaface(probe_list, images, people.astype(np.int64), others, near, far, listed - hit)
-
-
-def _paths(table: dict[str, Any], path: Path) -> tuple[str, ...]:
-    names = table.get("path")
-    if not isinstance(names, list) or not names or not all(isinstance(name, str) for name in names):
-        raise ValueError(f"{path}: 'path' must be a list of image names")
-    if len(set(names)) != len(names):
-        first: dict[str, int] = {}
-        for place, name in enumerate(names):
-            if first.setdefault(name, place) != place:
-                raise ValueError(f"{path}: path[{place}], {name!r}, is path[{first[name]}] already")
-    return tuple(names)
-
-
-def _read_noise(path: Path) -> set[str]:
-    lines = (text for _, text in numbered_lines(path) if not text.startswith("#"))
-    return {_stem(_last(text.rpartition("\t")[2])) for text in lines}
-
-
-def _last(name: str) -> str:
-    """The last three parts of a path, which name a distractor."""
-    return "/".join(name.split("/")[-3:])
-
-
-def _stem(name: str) -> str:
-    return name.rpartition(".")[0] if is_image_name(name) else name
+    files = file_digests([probe_list, far_list, *(Path(path) for path in (probe_noise, distractor_noise) if path)])
+    return Megaface(probe_list, images, people.astype(np.int64), others, near, far, listed - hit, files)
 
 
 def _mates(units: Array, people: Ints) -> tuple[Ints, Ints, Array]:
@@ -279,7 +275,7 @@ def _search(units: Array, others: Embeddings, rows: Ints, tail: HighestScores, p
     best: Matches | None = None
     for start in range(0, len(rows), _BLOCK):
         part = rows[start : start + _BLOCK]
-        block = unit_rows(others.values[part], "distractor")
+        block = found_units(others, part)
         found = search_gallery(units, block, min(_DEPTH, len(part)), each=tail.add)
         here = Matches(part[found.indices], found.scores)
         best = here if best is None else _better(best, here)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -15,9 +15,11 @@ from hypersphere.evaluation.bootstrap import PairWeights, percentile_figure
 from hypersphere.evaluation.embeddings import Embeddings
 from hypersphere.evaluation.figures import Figure
 from hypersphere.evaluation.histogram import score_histogram
-from hypersphere.evaluation.protocols.files import common_options, digest, integer, numbered_lines, unit_rows
+from hypersphere.evaluation.inputs import digest, file_digests, joined_files
+from hypersphere.evaluation.protocols.files import common_options, counted, found_units, integer, numbered_lines
 from hypersphere.evaluation.protocols.registry import PROTOCOLS
 from hypersphere.evaluation.protocols.svm import intersection_kernel, train_svm
+from hypersphere.evaluation.protocols.worst import worst_decisions
 from hypersphere.evaluation.results import RULE_SENTENCES, Result
 from hypersphere.evaluation.scores import SortedScores
 from hypersphere.evaluation.verification import FARS, pair_metrics, verify_pairs
@@ -30,6 +32,7 @@ RULES = (
     "`accuracy_hik_svm`: the matrix as a histogram over [-1, 1], divided by its sum, classified by a support vector "
     "machine with the histogram intersection kernel, trained on the other nine splits (NormFace sec. 5.3; the paper "
     "does not print C, which is an option here).",
+    "The worst pairs are those of the mean score; of each video the first frame is shown.",
 )
 
 
@@ -44,6 +47,7 @@ class Ytf:
         same: (pairs,) truth.
         split: (pairs,) from 0.
         lines: (pairs,) where they stand.
+        files: splits.txt with its digest.
     """
 
     path: Path
@@ -52,6 +56,7 @@ class Ytf:
     same: Bools
     split: Ints
     lines: Ints
+    files: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def videos(self) -> tuple[str, ...]:
@@ -90,9 +95,14 @@ class Ytf:
         check_integer("bins", bins, 2)
         frames = _frames(embeddings, self.videos)
         kept = self._kept(frames, allow_missing)
+        unreadable = [embeddings.unreadable[name] for name in self.names_among(list(embeddings.unreadable))]
+        left_out = {
+            "missing_videos": [video for video in self.videos if video not in frames],
+            "unreadable_images": unreadable,
+        }
 
         def units(video: str) -> Array:
-            return unit_rows(embeddings.values[frames[video]], f"{video}: frame")
+            return found_units(embeddings, frames[video])
 
         scores, histograms = np.zeros(len(kept)), np.zeros((len(kept), bins))
         for done, pair in enumerate(kept.tolist()):
@@ -137,8 +147,8 @@ class Ytf:
                 "repeated_pairs": len(self.same) - len(set(map(frozenset, zip(self.left, self.right, strict=True)))),
                 "pairs_left_out": len(self.same) - len(kept),
                 "videos": len(self.videos),
-                "missing_videos": len(self.videos) - len(frames),
                 "frames": sum(map(len, frames.values())),
+                **counted(left_out),
             },
             details=details,
             curves={"mean of the score matrix": found.roc},
@@ -148,8 +158,18 @@ class Ytf:
                 )
             },
             thresholds={"mean of the score matrix": float(found.fold_thresholds.mean())},
+            worst=worst_decisions(
+                [embeddings.names[frames[self.left[pair]][0]] for pair in kept.tolist()],
+                [embeddings.names[frames[self.right[pair]][0]] for pair in kept.tolist()],
+                same,
+                found.right,
+                scores,
+                found.fold_thresholds[np.unique(split, return_inverse=True)[1]],
+            ),
             items=items,
             items_digest=digest((self.left[pair], self.right[pair]) for pair in kept.tolist()),
+            files=joined_files([self.files, embeddings.files]),
+            left_out=left_out,
         )
 
     def _kept(self, frames: dict[str, Ints], allow_missing: bool) -> Ints:
@@ -212,6 +232,7 @@ def read_ytf(path: str | Path) -> Ytf:
         np.array([pair[2] for pair in pairs]),
         np.array([pair[3] for pair in pairs], dtype=np.int64) - 1,
         np.array([pair[4] for pair in pairs], dtype=np.int64),
+        file_digests([path]),
     )
 
 

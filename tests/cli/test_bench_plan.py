@@ -1,0 +1,58 @@
+"""`hypersphere bench head --plan`: the forecast, its arithmetic, and its check against processes."""
+
+import pytest
+
+from hypersphere.cli import bench_plan
+from hypersphere.cli.bench_plan import Line, forecast
+from hypersphere.cli.main import main
+from hypersphere.heads import exchanged_bytes
+
+
+def test_a_line_goes_through_two_points_and_never_below_zero() -> None:
+    line = Line.through(1, 3, 3, 7)
+    assert (line.fixed, line.slope, line(10)) == (1, 2, 21)
+    assert Line.through(1, 1, 2, 10) == Line(0, 9)
+    assert Line.through(1, 5, 2, 4) == Line(5, 0)
+
+
+def test_a_forecast_adds_up() -> None:
+    rate, network = Line(1e-3, 1e-8), Line(1e-5, 1e-9)
+    own = forecast("cosface", 1_000_001, 1024, 512, 8, rate, network, gpu=True)
+    share = 125_001
+    sent = exchanged_bytes("cosface", rows=1024, dim=512, processes=8)
+    assert own.compute == pytest.approx(1e-3 + 1e-8 * share)
+    assert own.sent == sent
+    assert own.exchange == pytest.approx(sent * 1e-9 + 5 * 1e-5), "counts, embeddings, labels, 2 N floats, gradient"
+    assert own.seconds == own.compute + own.exchange
+    assert own.memory == share * (3 * 4 * 512 + 2 * 512 + 2 * 1024) + 2 * 4 * 1024 * 512
+    alone = forecast("cosface", 1000, 1024, 512, 1, rate, network, gpu=False)
+    assert (alone.sent, alone.exchange) == (0, 0)
+
+
+def test_sphereface2_sends_less_than_cosface() -> None:
+    sizes = {"rows": 1024, "dim": 512, "processes": 8}
+    assert exchanged_bytes("sphereface2", **sizes) < exchanged_bytes("cosface", **sizes)
+
+
+def test_the_plan_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["bench", "head", "--plan", "300", "12", "8", "6", "--device", "cpu", "--threads", "1"]) == 0
+    printed = capsys.readouterr().out
+    assert "CosFace" in printed
+    assert "SphereFace2" in printed
+    assert [line.split()[0] for line in printed.splitlines() if line[:9].strip().isdigit()] == ["1", "2", "4", "6"] * 2
+
+
+@pytest.mark.parametrize(
+    "options", [["--plan", "1", "12", "8", "2"], ["--plan", "30", "12", "8", "0"], ["--bandwidth", "0"]]
+)
+def test_bad_plans_are_refused(options: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    plan = [] if "--plan" in options else ["--plan", "30", "12", "8", "2"]
+    assert main(["bench", "head", *plan, *options]) != 0
+    assert "must be" in capsys.readouterr().err
+
+
+@pytest.mark.slow
+def test_the_plans_bytes_are_those_that_processes_send(capsys: pytest.CaptureFixture[str]) -> None:
+    bench_plan.check()
+    lines = [line for line in capsys.readouterr().out.splitlines() if line.startswith(("CosFace", "SphereFace2"))]
+    assert len(lines) == 8
