@@ -1,11 +1,16 @@
 """Recipes with `head.sample`: the rows of a step alone change, and a resumed run is the same run."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
+from torch import Tensor, distributed
 
+import hypersphere as hs
 from hypersphere.training import Trainer, load_recipe
+from hypersphere.training.shard_state import common_state, load_common_state, load_state, save_state
+from tests.heads.shard_worker import run_processes
 from tests.training.small import RECIPE, final, same
 
 SETTINGS = [
@@ -77,3 +82,58 @@ def test_a_sample_of_everything_trains_as_without_one(path: Path, tmp_path: Path
 def test_adam_is_refused(path: Path, tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="head.sample needs optimizer.kind sgd or adamw"):
         Trainer(load_recipe(path, [*SETTINGS, "head.name=arcface", "optimizer.kind=adam"]), tmp_path / "run")
+
+
+OPTIMIZERS: dict[str, Any] = {
+    "sgd": lambda p: hs.RowSGD(p, lr=0.1, momentum=0.9, weight_decay=0.01),
+    "adamw": lambda p: hs.RowAdamW(p, lr=0.1),
+}
+
+
+def whole(head: hs.Head, optimizer: torch.optim.Optimizer) -> dict[str, Tensor]:
+    """Head and optimizer of all processes, as plain tensors."""
+    found = head.full_state_dict()
+    for name, parameter in head.named_parameters():
+        for key, value in optimizer.state[parameter].items():
+            found[f"{name} {key}"] = value.full_tensor() if hasattr(value, "to_local") else value.clone()
+    return found
+
+
+def journey(rank: int, folder: Path) -> list[str]:
+    """Sampled training on 1 -> 2 -> 3 -> 1 processes; returns what was not the same after a stop."""
+    groups = {size: distributed.new_group(list(range(size))) for size in (1, 2, 3)}
+    wrong: list[str] = []
+    for kind, make in OPTIMIZERS.items():
+        for stop, size in enumerate((1, 2, 3, 1)):
+            distributed.barrier()
+            if rank >= size:
+                continue
+            torch.manual_seed(stop)
+            options: dict[str, Any] = {"sample": 0.5, "add": {"center": {}}, "shard": groups[size]}
+            head = hs.create_head("softmax", dim=3, num_classes=11, **options)
+            optimizer = make(head.parameters())
+            if stop > 0:
+                saved = torch.load(folder / f"{kind}-{stop - 1}.pt", weights_only=True)
+                load_common_state(head, optimizer, *saved["common"])
+                load_state(folder / f"{kind}-{stop - 1}", head, optimizer)
+                now = whole(head, optimizer)
+                wrong += [f"{kind} {stop}: {key}" for key in now if not torch.equal(now[key], saved["whole"][key])]
+                wrong += [f"{kind} {stop}: {key} is missing" for key in saved["whole"].keys() - now.keys()]
+            for step in range(3):
+                generator = torch.Generator().manual_seed(10 * stop + step)
+                optimizer.zero_grad()
+                head(torch.randn(2, 3, generator=generator), torch.randint(11, (2,), generator=generator)).backward()
+                optimizer.step()
+            state = whole(head, optimizer)
+            save_state(folder / f"{kind}-{stop}", head, optimizer)
+            if rank == 0:
+                torch.save({"common": common_state(head, optimizer), "whole": state}, folder / f"{kind}-{stop}.pt")
+    return wrong
+
+
+def test_weights_momentum_and_counts_of_rows_are_cut_anew(tmp_path: Path) -> None:
+    assert run_processes(journey, tmp_path, 3) == [[], [], []]
+    counts = torch.load(tmp_path / "adamw-3.pt", weights_only=True)["whole"]["weight step"]
+    assert counts.shape == (11,)
+    assert len(counts.unique()) > 1, "rows have been sampled more and less often"
+    assert 3 * 4 * 2 <= float(counts.sum()) < 3 * 4 * 11

@@ -102,11 +102,9 @@ class Head(nn.Module):
         self.sampler = None if sample is None else self._sampler(sample, unbiased)
 
     def _sampler(self, share: float, unbiased: bool) -> Sampler:
-        objectives: list[Any] = [self.objective, *self.added.values()]
-        check_sampling(objectives, unbiased)
+        check_sampling([self.objective, *self.added.values()], unbiased)  # type: ignore[list-item]
         sampler = Sampler(share, unbiased, 0 if self.sharding is None else self.sharding.exchange.rank)
-        tables = [self.weight, *(getattr(each, name) for each in objectives for name in each.per_class)]
-        sampler.mark(table for table in tables if isinstance(table, nn.Parameter) and table.dim() > 0)
+        sampler.mark(table for table in self.per_class().values() if isinstance(table, nn.Parameter))
         return sampler
 
     def forward(self, embeddings: Tensor, labels: Tensor, **rows: Tensor) -> Tensor:
