@@ -17,6 +17,7 @@ OPTIMIZERS: dict[str, tuple[Any, Any, dict[str, float]]] = {
 }
 
 
+@pytest.mark.filterwarnings("ignore:Synchronization debug mode is a prototype")
 @pytest.mark.parametrize("kind", OPTIMIZERS)
 @pytest.mark.parametrize(
     ("name", "unbiased"), [("arcface", False), ("arcface", True), ("softmax", False), ("sphereface2", False)]

@@ -31,7 +31,7 @@ from hypersphere.cli.bench_plan import run_plan
 from hypersphere.cli.bench_rows import append_row, device_name
 from hypersphere.core import Progress, check_integer
 from hypersphere.engines import Precision
-from hypersphere.heads import create_head
+from hypersphere.heads import RowSGD, create_head
 from hypersphere.plots import Line, Panel, draw_panels, save_figure
 from hypersphere.version import __version__
 
@@ -179,7 +179,7 @@ def our_step(name: str = "arcface", **options: Any) -> Callable[[Inputs, Size], 
         step = make_step(call, head.weight, inputs)
         if not optimize:
             return step
-        optimizer = torch.optim.SGD([head.weight], lr=0.1, momentum=0.9, weight_decay=5e-4, fused=size.gpu)
+        optimizer = RowSGD([head.weight], 0.1, momentum=0.9, weight_decay=5e-4)
 
         def both() -> None:
             step()

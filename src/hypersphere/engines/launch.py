@@ -321,7 +321,8 @@ class Launcher:
         rounded = normalize and self.dtype == torch.bfloat16
         waiting = self._new(min(step, g.shape[1]), self.dim, dtype=self.dtype) if rounded else None
         for start in range(first, last, step):
-            stop, made = min(start + step, last), out[start : start + step]
+            stop = min(start + step, last)
+            made = out[start:stop]
             if waiting is None:
                 torch.mm(g[:, start - first : stop - first].T, x, out_dtype=torch.float32, out=made)
             else:

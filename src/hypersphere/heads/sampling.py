@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterable
 from typing import Any
 
@@ -30,6 +31,9 @@ class Sampler(nn.Module):
         self.share = check_share(share)
         self.unbiased, self.rank = unbiased, rank
         self.seed, self.draws, self.count = int(torch.randint(2**62, ())), 0, 0
+        with warnings.catch_warnings():  # torch 2.11 warns once, of sparse tensors that nobody checks
+            warnings.simplefilter("ignore")
+            torch.sparse.check_sparse_tensor_invariants.is_enabled()  # type: ignore[no-untyped-call]
 
     def forward(self, batch: Batch, weight: Tensor) -> Batch:
         """The batch with a sample of the rows of `weight` for prototypes."""

@@ -119,22 +119,13 @@ def make_optimizer(recipe: Recipe, backbone: nn.Module, head: Head) -> torch.opt
     ]
     groups = [group for group in groups if group["params"]]
     fused = head.weight.device.type == "cuda"
-    if head.sampler is not None:
-        return _row_optimizer(recipe, groups, fused)
-    if settings.kind == "sgd":
-        return torch.optim.SGD(groups, lr=settings.rate, momentum=settings.momentum, fused=fused)
-    adam = torch.optim.AdamW if settings.kind == "adamw" else torch.optim.Adam
-    return adam(groups, lr=settings.rate, fused=fused)
-
-
-def _row_optimizer(recipe: Recipe, groups: list[dict[str, Any]], fused: bool) -> torch.optim.Optimizer:
-    """The optimizer of a head that samples its classes."""
-    settings = recipe.optimizer
     if settings.kind == "sgd":
         return RowSGD(groups, settings.rate, momentum=settings.momentum, fused=fused)
     if settings.kind == "adamw":
         return RowAdamW(groups, settings.rate, fused=fused)
-    raise ValueError(f"head.sample needs optimizer.kind sgd or adamw, which leave rows alone; not {settings.kind}")
+    if head.sampler is not None:
+        raise ValueError(f"head.sample needs optimizer.kind sgd or adamw, which leave rows alone; not {settings.kind}")
+    return torch.optim.Adam(groups, lr=settings.rate, fused=fused)
 
 
 def make_batches(recipe: Recipe, source: ImageSource, processes: Processes) -> Batches:
