@@ -33,7 +33,7 @@ from hypersphere.evaluation.protocols.templates import FLIPS, MEDIA
 from hypersphere.evaluation.protocols.ytf import CLASSIFIERS
 from hypersphere.evaluation.reid import AREAS
 from hypersphere.evaluation.verification import FARS
-from hypersphere.training import Checkpoints
+from hypersphere.training.runs import newest_head
 
 
 def add_protocols(protocols: Any) -> None:
@@ -286,12 +286,7 @@ def _prototypes(options: argparse.Namespace) -> Array:
     run = options.model[0] if options.model else None
     if run is None or not run.is_dir():
         raise ValueError("give --prototypes NPY, or with --model a folder of `train`, whose head has them")
-    checkpoints = Checkpoints(run / "checkpoints")
-    best = checkpoints.best()
-    found = checkpoints.load_newest() if best is None else (best, checkpoints.load(best))
-    if found is None:
-        raise ValueError(f"{run}: no complete checkpoint")
-    weight: Array = found[1]["head"]["weight"].float().numpy()
+    weight: Array = newest_head(run)["weight"].float().numpy()
     return weight
 
 

@@ -59,14 +59,14 @@ class Sharding:
     def drawn(self, like: Tensor, std: float) -> Tensor:
         """Normal rows of the classes of this process.
 
-        Each process draws all rows, some at a time, and keeps its own: on a CPU, the same seed gives the same
+        Each process draws all rows on the CPU, some at a time, and keeps its own: the same seed gives the same
         prototypes on any number of processes, and leaves the generators alike.
         """
         rows, dim = self.classes.rows, like.shape[1]
         own = like.new_empty((rows.stop - rows.start, dim))
         for start in range(0, self.classes.num_classes, _ROWS):
             stop = min(start + _ROWS, self.classes.num_classes)
-            block = like.new_empty((stop - start, dim)).normal_(std=std)
+            block = torch.empty((stop - start, dim), dtype=like.dtype, device="cpu").normal_(std=std)
             first, last = max(start, rows.start), min(stop, rows.stop)
             if first < last:
                 own[first - rows.start : last - rows.start] = block[first - start : last - start]

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from hypersphere.backbones import create_backbone
 from hypersphere.core import Reporter
@@ -17,6 +17,7 @@ from hypersphere.evaluation.embed import embedded_batches, plain_network
 from hypersphere.geometry import normalize
 from hypersphere.training.checkpoints import Checkpoints
 from hypersphere.training.recipe import Recipe, load_recipe
+from hypersphere.training.shards import read_shards
 
 
 def newest_state(folder: Path) -> tuple[int, dict[str, Any]]:
@@ -29,6 +30,16 @@ def newest_state(folder: Path) -> tuple[int, dict[str, Any]]:
     if found is None:
         raise ValueError(f"{folder / 'checkpoints'}: no complete checkpoint")
     return found
+
+
+def newest_head(folder: Path) -> dict[str, Tensor]:
+    """The state of the head of that checkpoint, with the prototypes of all processes."""
+    step, state = newest_state(folder)
+    head: dict[str, Tensor] = dict(state["head"])
+    shards = Checkpoints(folder / "checkpoints").shards(step)
+    if shards.is_dir():
+        head |= {name.removeprefix("head."): value for name, value in read_shards(shards, "head.").items()}
+    return head
 
 
 def load_run(folder: Path) -> tuple[Recipe, nn.Module]:

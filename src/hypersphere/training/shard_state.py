@@ -22,10 +22,15 @@ def save_state(folder: Path, head: Head, optimizer: Optimizer) -> None:
     save_shards(folder, _tensors(head, optimizer), _group(head))
 
 
-def load_state(folder: Path, head: Head, optimizer: Optimizer) -> None:
+def load_state(folder: Path, head: Head, optimizer: Optimizer, *, verify: bool = True) -> None:
     """Read what `save_state` wrote, on any number of processes; all of them call it.
 
     The optimizer's common state must have been loaded before: that clears what it kept.
+
+    Args:
+        folder: of `save_state`.
+        head, optimizer: what to fill.
+        verify: compare digests first, unless `check_shards` has just done it.
     """
     parameters = head.per_class()
     for name, (shape, dtype) in shapes_of_shards(folder).items():
@@ -35,7 +40,7 @@ def load_state(folder: Path, head: Head, optimizer: Optimizer) -> None:
             if owner not in parameters:
                 raise ValueError(f"{folder}: {name!r} belongs to no parameter of this head ({', '.join(parameters)})")
             optimizer.state[parameters[owner]][key] = _empty(head, parameters[owner], shape, dtype)
-    load_shards(folder, _tensors(head, optimizer), _group(head))
+    load_shards(folder, _tensors(head, optimizer), _group(head), verify=verify)
 
 
 def common_state(head: Head, optimizer: Optimizer) -> tuple[dict[str, Tensor], dict[str, Any]]:

@@ -83,22 +83,27 @@ def save_shards(folder: Path, tensors: Mapping[str, Tensor], group: ProcessGroup
             shutil.rmtree(partial, ignore_errors=True)
 
 
-def load_shards(folder: Path, into: Mapping[str, Tensor], group: ProcessGroup | None = None) -> None:
+def load_shards(
+    folder: Path, into: Mapping[str, Tensor], group: ProcessGroup | None = None, *, verify: bool = True
+) -> None:
     """Fill tensors from a folder of `save_shards`, whatever number of processes wrote it.
 
     Args:
-        folder: verified by its digests first.
+        folder: of `save_shards`.
         into: by name, DTensors or plain tensors of the saved shapes and dtypes; all names must be in the folder.
         group: the processes, all of which call this; all there are by default, or this one alone.
+        verify: read all files and compare their digests first, unless `check_shards` has just done it.
     """
-    check_shards(folder)
+    if verify:
+        check_shards(folder)
     _load(folder, into, group, alone=not _several())
 
 
-def read_shards(folder: Path) -> dict[str, Tensor]:
-    """All tensors of a folder of `save_shards`, whole, on the CPU; this process alone reads them."""
+def read_shards(folder: Path, prefix: str = "") -> dict[str, Tensor]:
+    """The tensors of a folder of `save_shards` whose names begin so, whole, on the CPU, for this process alone."""
     check_shards(folder)
-    into = {name: torch.empty(size, dtype=dtype) for name, (size, dtype) in shapes_of_shards(folder).items()}
+    shapes = {name: shape for name, shape in shapes_of_shards(folder).items() if name.startswith(prefix)}
+    into = {name: torch.empty(size, dtype=dtype) for name, (size, dtype) in shapes.items()}
     _load(folder, into, None, alone=True)
     return into
 
