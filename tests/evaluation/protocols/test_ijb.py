@@ -267,7 +267,9 @@ def test_missing_images_are_refused_or_counted(standin: Standin) -> None:
     kept = [k for k, name in enumerate(embeddings.names) if name not in gone]
     fewer = Embeddings([embeddings.names[k] for k in kept], embeddings.values[kept])
     protocol = read_ijb(folder)
-    with pytest.raises(ValueError, match="meta: 4 of 288 images have no embedding, first '1.jpg'"):
+    with pytest.raises(
+        ValueError, match=r"tid_mid.txt, line 1: '1.jpg' has no embedding, and 4 of 288 images have none"
+    ):
         protocol.evaluate(fewer)
     result = protocol.evaluate(fewer, allow_missing=True)
     counts = result.counts

@@ -120,10 +120,14 @@ def test_the_worst_pairs_are_shown(standin: Standin) -> None:
 def test_missing_images_are_refused_or_counted(standin: Standin) -> None:
     folder, near, far = standin
     fewer = Embeddings(near.names[5:], near.values[5:])
-    with pytest.raises(ValueError, match="features_list.json: 5 of 48 images have no embedding"):
+    with pytest.raises(ValueError, match=r"scrub_features_list.json, path\[0\]: .* 5 of 48 images have none"):
         read(folder).evaluate(fewer, far)
-    with pytest.raises(ValueError, match="distractors: 1 of 400 images have no embedding"):
+    with pytest.raises(ValueError, match=r"features_list.json_400_1, path\[0\]: '0/0@N01/0_0.jpg' has no.* 1 of 400"):
         read(folder).evaluate(near, Embeddings(far.names[1:], far.values[1:]))
+    assert [read(folder).place(k).rpartition("/")[2] for k in (47, 48)] == [
+        "facescrub_features_list.json, path[47]",
+        "megaface_features_list.json_400_1, path[0]",
+    ]
     counts = read(folder).evaluate(fewer, far, allow_missing=True).counts
     assert (counts["missing_images"], counts["probes_left_out"], counts["people"]) == (5, 6, 7)
 

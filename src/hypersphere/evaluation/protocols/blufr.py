@@ -59,6 +59,10 @@ class Blufr:
     trials: tuple[Trial, ...]
     files: Mapping[str, str] = field(default_factory=dict)
 
+    def place(self, image: int) -> str:
+        """The file and the entry that name the k-th image."""
+        return f"{self.path}, imageList{{{image + 1}}}"
+
     def evaluate(
         self,
         embeddings: Embeddings,
@@ -79,7 +83,7 @@ class Blufr:
             allow_missing: leave out images that have no embedding, and count them.
             progress: called as `progress(done, total)` in trials.
         """
-        rows = find_images(embeddings, self.names, str(self.path), allow_missing)
+        rows = find_images(embeddings, self.names, self.place, allow_missing)
         verification, identification = [], []
         worst: dict[str, list[ScoredPair]] = {}
         histogram: ScoreHistogram | None = None

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import islice
 from pathlib import Path
 
 import numpy as np
@@ -22,6 +21,7 @@ from hypersphere.evaluation.protocols.files import (
     find_images,
     found_units,
     integer,
+    line_of,
     missing_images,
     numbered_lines,
     unit_rows,
@@ -66,6 +66,10 @@ class Classify:
         if len(self.names) == 0 or self.labels.min() < 0:
             raise ValueError(f"{self.path}: labels must be at least one class from 0 on")
 
+    def place(self, sample: int) -> str:
+        """The list, where there is one, and the line that name the k-th sample."""
+        return line_of(self.path, sample)
+
     def evaluate(
         self,
         embeddings: Embeddings,
@@ -87,10 +91,10 @@ class Classify:
         if self.labels.max() >= len(centres):
             first = int(np.argmax(self.labels >= len(centres)))
             which = f"{self.names[first]!r} is of class {self.labels[first]}"
-            raise ValueError(f"{_where(self.path, first)}: {which}; there are prototypes of {len(centres)}")
+            raise ValueError(f"{self.place(first)}: {which}; there are prototypes of {len(centres)}")
         if self.class_counts is not None and len(self.class_counts) != len(centres):
             raise ValueError(f"class_counts has {len(self.class_counts)} entries; there are {len(centres)} classes")
-        rows = find_images(embeddings, self.names, str(self.path), allow_missing)
+        rows = find_images(embeddings, self.names, self.place, allow_missing)
         here = rows >= 0
         left_out = missing_images(self.names, rows, [embeddings])
         samples, labels = found_units(embeddings, rows[here]), self.labels[here]
@@ -136,7 +140,7 @@ def read_classify(path: str | Path, train: str | Path | None = None) -> Classify
     if len(unknown):
         first = int(unknown[0])
         which = f"{names[first]!r} is of class {labels[first]}"
-        raise ValueError(f"{_where(path, first)}: {which}, which {train} does not have")
+        raise ValueError(f"{line_of(path, first)}: {which}, which {train} does not have")
     return Classify(path, names, labels, counts.astype(np.int64), file_digests([path, Path(train)]))
 
 
@@ -156,13 +160,6 @@ def _read_list(path: Path) -> tuple[tuple[str, ...], Ints]:
     if not labels:
         raise ValueError(f"{path}: no samples")
     return tuple(found), np.array(labels, dtype=np.int64)
-
-
-def _where(path: Path, sample: int) -> str:
-    """The file, and where it is a list the line, of the k-th sample."""
-    if not path.is_file():
-        return str(path)
-    return f"{path}, line {next(islice(numbered_lines(path), sample, None))[0]}"
 
 
 def _outcomes(right: Bools, labels: Ints, found: Margins, class_counts: Ints | None) -> dict[str, Array]:

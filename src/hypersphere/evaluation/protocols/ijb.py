@@ -13,7 +13,7 @@ from hypersphere.core import Reporter, check_choice
 from hypersphere.evaluation.arrays import Array, Ints
 from hypersphere.evaluation.embeddings import Embeddings
 from hypersphere.evaluation.inputs import digest, file_digests, joined_files
-from hypersphere.evaluation.protocols.files import common_options, counted, find_images, missing_images
+from hypersphere.evaluation.protocols.files import common_options, counted, find_images, line_of, missing_images
 from hypersphere.evaluation.protocols.ijb_files import (
     GALLERIES,
     Media,
@@ -105,6 +105,10 @@ class Ijb:
         """The images it needs."""
         return self.media.names
 
+    def place(self, image: int) -> str:
+        """The list and the line that name the k-th image."""
+        return line_of(self.media.path, image)
+
     @property
     def tasks(self) -> tuple[str, ...]:
         """What the files that are there allow."""
@@ -139,7 +143,7 @@ class Ijb:
             check_choice("tasks", task, self.tasks)
         pooling = options.pooling
         without_media = self._without_media(wanted, allow_missing)
-        rows = find_images(embeddings, self.names, str(self.path), allow_missing)
+        rows = find_images(embeddings, self.names, self.place, allow_missing)
         ids, units = pool_templates(
             embeddings,
             rows,

@@ -58,7 +58,7 @@ class Megaface:
     """The lists of the challenge.
 
     Args:
-        path: the list of the probes.
+        path, distractor_path: the lists of the probes and of the distractors.
         probes: images.
         people: (probes,) who is on them.
         distractors: images of others.
@@ -68,6 +68,7 @@ class Megaface:
     """
 
     path: Path
+    distractor_path: Path
     probes: tuple[str, ...]
     people: Ints
     distractors: tuple[str, ...]
@@ -80,6 +81,16 @@ class Megaface:
     def names(self) -> tuple[str, ...]:
         """The images it needs."""
         return self.probes + self.distractors
+
+    def place(self, image: int) -> str:
+        """The list and the entry that name the k-th of `names`."""
+        if image >= len(self.probes):
+            return self.distractor_place(image - len(self.probes))
+        return f"{self.path}, path[{image}]"
+
+    def distractor_place(self, image: int) -> str:
+        """The list and the entry that name the k-th distractor."""
+        return f"{self.distractor_path}, path[{image}]"
 
     def evaluate(
         self,
@@ -111,9 +122,9 @@ class Megaface:
         if not all(1 <= rank <= _DEPTH for rank in ranks):
             raise ValueError(f"ranks={list(ranks)} must lie between 1 and {_DEPTH}")
         others = embeddings if distractors is None else distractors
-        rows = find_images(embeddings, self.probes, str(self.path), allow_missing)
+        rows = find_images(embeddings, self.probes, self.place, allow_missing)
         listed = self.listed(limit)
-        far_rows = find_images(others, listed, f"{self.path}, distractors", allow_missing)
+        far_rows = find_images(others, listed, self.distractor_place, allow_missing)
         if others.dim != embeddings.dim:
             raise ValueError(f"distractors have dimension {others.dim}; the probes' is {embeddings.dim}")
         units, people, names = self._prepared(embeddings, rows, cleaning, allow_missing)
@@ -246,7 +257,7 @@ def read_megaface(
     listed = sum(len(names) for names in noise if names is not None)
     hit = sum(int(marks.sum()) for marks in (near, far) if marks is not None)
     files = file_digests([probe_list, far_list, *(Path(path) for path in (probe_noise, distractor_noise) if path)])
-    return Megaface(probe_list, images, people.astype(np.int64), others, near, far, listed - hit, files)
+    return Megaface(probe_list, far_list, images, people.astype(np.int64), others, near, far, listed - hit, files)
 
 
 def _mates(units: Array, people: Ints) -> tuple[Ints, Ints, Array]:

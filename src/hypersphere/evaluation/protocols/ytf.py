@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -16,7 +16,14 @@ from hypersphere.evaluation.embeddings import Embeddings
 from hypersphere.evaluation.figures import Figure
 from hypersphere.evaluation.histogram import score_histogram
 from hypersphere.evaluation.inputs import digest, file_digests, joined_files
-from hypersphere.evaluation.protocols.files import common_options, counted, found_units, integer, numbered_lines
+from hypersphere.evaluation.protocols.files import (
+    ALLOWED,
+    common_options,
+    counted,
+    found_units,
+    integer,
+    numbered_lines,
+)
 from hypersphere.evaluation.protocols.registry import PROTOCOLS
 from hypersphere.evaluation.protocols.svm import intersection_kernel, train_svm
 from hypersphere.evaluation.protocols.worst import worst_decisions
@@ -172,14 +179,18 @@ class Ytf:
             left_out=left_out,
         )
 
-    def _kept(self, frames: dict[str, Ints], allow_missing: bool) -> Ints:
+    def check_videos(self, names: Sequence[str]) -> None:
+        """ValueError with file and line where a video has no frame among these names."""
+        self._kept({name.rpartition("/")[0] for name in names}, allow_missing=False)
+
+    def _kept(self, frames: Collection[str], allow_missing: bool) -> Ints:
         here = np.array([left in frames and right in frames for left, right in zip(self.left, self.right, strict=True)])
         if not here.all() and not allow_missing:
             first = int(np.argmin(here))
             video = self.left[first] if self.left[first] not in frames else self.right[first]
             raise ValueError(
-                f"{self.path}, line {self.lines[first]}: no frame of {video!r} has an embedding, and "
-                f"{int((~here).sum()):,} pairs lack one; allow_missing leaves them out and counts them"
+                f"{self.path}, line {self.lines[first]}: there is no frame of {video!r}, and "
+                f"{int((~here).sum()):,} pairs lack one; {ALLOWED} them out and counts them"
             )
         if not here.any():
             raise ValueError(f"{self.path}: no pair has frames of both videos; names are like {self.left[0]}/frame.jpg")
