@@ -179,8 +179,11 @@ def test_distractors_of_their_own(tmp_path: Path, capsys: pytest.CaptureFixture[
     assert (names, np.load(tmp_path / "a" / "embeddings-distractors.npy").shape) == (list(far.names[:20]), (20, 4))
     ready = ["--embeddings", tmp_path / "a" / "embeddings.npy", "--list", tmp_path / "a" / "names.txt"]
     ready += ["--distractor-embeddings", tmp_path / "a" / "embeddings-distractors.npy"]
-    again = evaluate(tmp_path / "b", *words, *ready, "--distractor-list", tmp_path / "a" / "names-distractors.txt")
+    ready += ["--distractor-list", tmp_path / "a" / "names-distractors.txt"]
+    page = report(tmp_path / "b", *words, *ready, *images)
+    again = json.loads((tmp_path / "b" / "result.json").read_text())
     assert again["metrics"] == made["metrics"]
+    assert page.count("<li>") == sum(map(len, again["worst"].values())) == 20
     (tmp_path / "far").rename(tmp_path / "near" / "far")
     for name in far.names[20:]:
         (tmp_path / "near" / "far" / name).unlink()
@@ -212,7 +215,11 @@ def test_classify_by_an_array_and_by_a_run(tmp_path: Path, capsys: pytest.Captur
         (tmp_path / "faces" / f"{place}.png").write_bytes(encode(faces.read(place)))
     (tmp_path / "test.txt").write_text("".join(f"{place}.png {place // 4}\n" for place in range(16)))
     words = ["classify", "--test", tmp_path / "test.txt", "--images", tmp_path / "faces"]
-    by_run = evaluate(tmp_path / "a", *words, "--model", trained.folder, "--save-embeddings")
+    page = report(tmp_path / "a", *words, "--model", trained.folder, "--save-embeddings")
+    by_run = json.loads((tmp_path / "a" / "result.json").read_text())
+    wrong = len(by_run["worst"]["mistakes"])
+    assert wrong > 0
+    assert page.count("<li>") == wrong
     np.save(tmp_path / "W.npy", trained.head.weight.detach().numpy())
     ready = ["--embeddings", tmp_path / "a" / "embeddings.npy", "--list", tmp_path / "a" / "names.txt"]
     again = ["classify", "--test", tmp_path / "test.txt", *ready, "--prototypes", tmp_path / "W.npy"]

@@ -12,6 +12,7 @@ import numpy as np
 
 from hypersphere.cli.embedding import add_inputs, finish, gather, image_names
 from hypersphere.core import Progress
+from hypersphere.data import NamedImages
 from hypersphere.evaluation import Embeddings, Result, load_embeddings
 from hypersphere.evaluation.arrays import Array
 from hypersphere.evaluation.inputs import file_digests, joined_files
@@ -131,7 +132,7 @@ def evaluate_ijb(options: argparse.Namespace) -> None:
             f" side by side (--merge-flip {wanted}) or merged already (--merge-flip given)"
         )
     embeddings, source = gather(options, protocol.names, options.subset, where=protocol.place)
-    with Progress("measuring", "pairs") as progress:
+    with Progress("measuring", "pairs and probes") as progress:
         result = protocol.evaluate(
             embeddings,
             options=choices,
@@ -211,7 +212,7 @@ def evaluate_megaface(options: argparse.Namespace) -> None:
 
 def _distractors(
     options: argparse.Namespace, names: tuple[str, ...], where: Callable[[int], str]
-) -> tuple[Embeddings, Any]:
+) -> tuple[Embeddings, NamedImages | None]:
     if options.distractor_embeddings is None:
         return gather(
             argparse.Namespace(**{**vars(options), "images": [options.distractor_images]}),
@@ -222,7 +223,8 @@ def _distractors(
         )
     if options.distractor_list is None:
         raise ValueError("--distractor-embeddings needs --distractor-list")
-    return load_embeddings(options.distractor_embeddings, options.distractor_list), None
+    images = None if options.distractor_images is None else NamedImages(options.distractor_images, names)
+    return load_embeddings(options.distractor_embeddings, options.distractor_list), images
 
 
 def _add_reid(protocols: Any) -> None:

@@ -10,6 +10,7 @@ import numpy.typing as npt
 from hypersphere.evaluation.arrays import Array, Bools, Floats, Ints, labels_for
 from hypersphere.evaluation.bootstrap import bootstrap_mean, bootstrap_roc, percentile_figure
 from hypersphere.evaluation.figures import Figure, NotMeasurable, check_measurable, proportion
+from hypersphere.evaluation.histogram import ScoreHistogram, score_histogram
 from hypersphere.evaluation.roc import Roc, roc_from
 from hypersphere.evaluation.scores import SortedScores
 from hypersphere.evaluation.search import Matches
@@ -94,6 +95,12 @@ def open_set_curve(scores: Array, with_mate: Bools) -> Roc:
         return Roc(np.array([np.inf]), np.zeros(1, dtype=np.int64), np.zeros(1, dtype=np.int64), others.total, total)
     roc = roc_from(SortedScores(accepted), others)
     return Roc(roc.thresholds, roc.false_accepts, roc.true_accepts, roc.impostors, total)
+
+
+def open_set_histogram(scores: Array, with_mate: Bools) -> ScoreHistogram:
+    """How far the scores that `open_set_scores` gave lie apart; a mate beyond the rank has none."""
+    mates, others = (SortedScores(scores[kind]) for kind in (with_mate & np.isfinite(scores), ~with_mate))
+    return score_histogram(mates, others, kinds=("mates that were found", "best entries of strangers"))
 
 
 def open_set_rate(

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from hypersphere.evaluation import Embeddings, NotMeasurable
-from hypersphere.evaluation.protocols import megaface
+from hypersphere.evaluation.protocols import megaface_search
 from hypersphere.evaluation.protocols.megaface import Megaface, read_megaface
 from tests.evaluation.protocols.loops import accepted_at, unit
 from tests.evaluation.protocols.official import write_megaface
@@ -68,8 +68,8 @@ def figures(standin: Standin, cleaning: str, limit: int = 400) -> tuple[dict[int
 def test_figures_are_those_of_plain_loops(
     standin: Standin, cleaning: str, block: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(megaface, "_BLOCK", block)
-    monkeypatch.setattr(megaface, "_DRAWN", 1)
+    monkeypatch.setattr(megaface_search, "_BLOCK", block)
+    monkeypatch.setattr(megaface_search, "_DRAWN", 1)
     folder, near, far = standin
     result = read(folder).evaluate(near, far, cleaning=cleaning, fars=FARS)
     ranks, tars = figures(standin, cleaning)
