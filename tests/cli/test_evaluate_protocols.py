@@ -240,6 +240,21 @@ def test_what_a_protocol_cannot_take_is_refused(tmp_path: Path, capsys: pytest.C
     assert "/query; 84 of 84 images are missing" in fails(capsys, *words, *model)
 
 
+def test_rates_are_rates(capsys: pytest.CaptureFixture[str]) -> None:
+    words = {"pairs": ["--far"], "ytf": ["--splits", "s", "--far"], "ijb": ["--meta", "m", "--fpir"]}
+    for protocol, options in words.items():
+        for text, message in (
+            ("0", "0 must be above 0 and at most 1"),
+            ("2", "2 must be"),
+            ("x", "invalid rate value"),
+        ):
+            with pytest.raises(SystemExit, match="2"):
+                main(["evaluate", protocol, *options, text])
+            error = capsys.readouterr().err
+            assert f"argument {options[-1]}: " in error
+            assert message in error
+
+
 def test_missing_images_are_found_before_any_is_embedded(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "faces").mkdir()
     (tmp_path / "faces" / "1.jpg").write_bytes(encode(PocketFaces(2, 2, size=16).read(0), 95))

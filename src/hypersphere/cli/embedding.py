@@ -85,6 +85,14 @@ def add_inputs(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def rate(text: str) -> float:
+    """Reads a rate, above 0 and at most 1."""
+    number = float(text)
+    if not 0 < number <= 1:
+        raise argparse.ArgumentTypeError(f"{text} must be above 0 and at most 1")
+    return number
+
+
 def gather(
     options: argparse.Namespace,
     names: Sequence[str],

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from hypersphere.cli.embedding import add_inputs, finish, gather, image_names
+from hypersphere.cli.embedding import add_inputs, finish, gather, image_names, rate
 from hypersphere.core import Progress
 from hypersphere.data import NamedImages
 from hypersphere.evaluation import Embeddings, Result, load_embeddings
@@ -304,4 +304,4 @@ def _parser(protocols: Any, name: str, about: str) -> argparse.ArgumentParser:
 
 
 def _add_rates(parser: argparse.ArgumentParser, name: str, default: tuple[float, ...], about: str) -> None:
-    parser.add_argument(name, type=float, nargs="+", default=default, metavar="RATE", help=about)
+    parser.add_argument(name, type=rate, nargs="+", default=default, metavar="RATE", help=about)

@@ -122,8 +122,7 @@ def open_set_rate(
         seed: of the draws.
     """
     scores, with_mate = open_set_scores(matches, probe_ids, gallery_ids, rank)
-    if fpir >= 1:
-        raise ValueError(f"fpir={fpir:g} must be below 1, where everything is accepted")
+    _check_open(fpir)
     missing = check_measurable(fpir, int((~with_mate).sum()))
     if missing is not None:
         return missing
@@ -166,6 +165,8 @@ def open_set_draws(
         replicates: how many draws.
         seed: of the draws.
     """
+    for fpir in fpirs:
+        _check_open(fpir)
     return bootstrap_roc(
         _all_finite(scores),
         with_mate,
@@ -174,6 +175,11 @@ def open_set_draws(
         replicates=replicates,
         seed=seed,
     )
+
+
+def _check_open(fpir: float) -> None:
+    if fpir >= 1:
+        raise ValueError(f"fpir={fpir:g} must be below 1, where everything is accepted")
 
 
 def _all_finite(scores: Array) -> Array:

@@ -261,6 +261,12 @@ def test_parts_that_are_not_there_are_left_out(tmp_path: Path) -> None:
         read_ijb(tmp_path)
 
 
+def test_a_search_that_accepts_everything_is_refused(standin: Standin) -> None:
+    folder, embeddings = standin
+    with pytest.raises(ValueError, match="fpir=1 must be below 1, where everything is accepted"):
+        read_ijb(folder).evaluate(embeddings, tasks=["1:N"], fpirs=[0.5, 1])
+
+
 def test_missing_images_are_refused_or_counted(standin: Standin) -> None:
     folder, embeddings = standin
     gone = {"1.jpg", "2.jpg", "3.jpg", "13.jpg"}
