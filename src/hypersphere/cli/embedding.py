@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -85,8 +85,21 @@ def add_inputs(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def rate(text: str) -> float:
+    """Reads a rate, above 0 and at most 1."""
+    number = float(text)
+    if not 0 < number <= 1:
+        raise argparse.ArgumentTypeError(f"{text} must be above 0 and at most 1")
+    return number
+
+
 def gather(
-    options: argparse.Namespace, names: Sequence[str], title: str, tag: str = ""
+    options: argparse.Namespace,
+    names: Sequence[str],
+    title: str,
+    tag: str = "",
+    *,
+    where: Callable[[int], str] | None = None,
 ) -> tuple[Embeddings, NamedImages | None]:
     """The embeddings of a protocol's images, ready or made by a model; and the images, where they are given.
 
@@ -95,6 +108,7 @@ def gather(
         names: of the images.
         title: of the protocol.
         tag: in the names of saved files, where a protocol has more than one set of images.
+        where: the place of the k-th name in the protocol's files.
     """
     given = list(options.images or [])
     if len(given) > 1:
@@ -103,9 +117,11 @@ def gather(
         raise ValueError("--model needs --images: where the images are")
     source = NamedImages(given[0], names) if given else None
     if source is not None and source.missing and options.model and not options.allow_missing:
+        first = source.missing[0]
+        place = source.path if where is None else where(list(names).index(first))
         raise ValueError(
-            f"{source.path}: {len(source.missing):,} of {len(names):,} images are missing, first "
-            f"{source.missing[0]!r}; --allow-missing leaves them out and counts them"
+            f"{place}: there is no {first!r} in {source.path}; {len(source.missing):,} of {len(names):,} images are "
+            "missing; --allow-missing leaves them out and counts them"
         )
     made = make_embeddings(options, [Titled(title)], [source])[0]
     if len(made) > 1:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from hypersphere.cli.embedding import add_inputs, finish, make_embeddings, save_embeddings
+from hypersphere.cli.embedding import add_inputs, finish, make_embeddings, rate, save_embeddings
 from hypersphere.cli.protocols import add_protocols
 from hypersphere.core import Progress
 from hypersphere.data import NamedImages
@@ -64,7 +64,7 @@ def _add_pairs(protocols: Any) -> None:
     compared.add_argument("--center", action="store_true", help="subtract the mean of the training folds")
     compared.add_argument("--pca", type=int, metavar="N", help="N principal components of the training folds")
     compared.add_argument(
-        "--far", type=float, nargs="+", default=FARS, metavar="RATE", help="where TAR is wanted (1e-1 to 1e-6)"
+        "--far", type=rate, nargs="+", default=FARS, metavar="RATE", help="where TAR is wanted (1e-1 to 1e-6)"
     )
     parser.set_defaults(run=evaluate_pair_lists)
 

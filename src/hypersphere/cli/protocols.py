@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import argparse
 import dataclasses
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from hypersphere.cli.embedding import add_inputs, finish, gather, image_names
+from hypersphere.cli.embedding import add_inputs, finish, gather, image_names, rate
 from hypersphere.core import Progress
+from hypersphere.data import NamedImages
 from hypersphere.evaluation import Embeddings, Result, load_embeddings
 from hypersphere.evaluation.arrays import Array
 from hypersphere.evaluation.inputs import file_digests, joined_files
@@ -57,7 +59,7 @@ def _add_blufr(protocols: Any) -> None:
 def evaluate_blufr(options: argparse.Namespace) -> None:
     """LFW BLUFR."""
     protocol = read_blufr(options.config)
-    embeddings, source = gather(options, protocol.names, "blufr")
+    embeddings, source = gather(options, protocol.names, "blufr", where=protocol.place)
     with Progress("measuring", "trials") as progress:
         result = protocol.evaluate(embeddings, pca=options.pca, allow_missing=options.allow_missing, progress=progress)
     finish(result, options.out, {"": source}, options.config.name)
@@ -80,6 +82,8 @@ def evaluate_ytf(options: argparse.Namespace) -> None:
     """YouTube Faces; the frames are what lies in the folders of its videos."""
     protocol = read_ytf(options.splits)
     names = protocol.names_among(image_names(options))
+    if not options.allow_missing:
+        protocol.check_videos(names)
     embeddings, source = gather(options, names, "ytf")
     with Progress("measuring", "pairs") as progress:
         result = protocol.evaluate(
@@ -127,8 +131,8 @@ def evaluate_ijb(options: argparse.Namespace) -> None:
             f"preset {options.preset} merges image and mirror image: say whether {options.embeddings[0]} holds them"
             f" side by side (--merge-flip {wanted}) or merged already (--merge-flip given)"
         )
-    embeddings, source = gather(options, protocol.names, options.subset)
-    with Progress("measuring", "pairs") as progress:
+    embeddings, source = gather(options, protocol.names, options.subset, where=protocol.place)
+    with Progress("measuring", "pairs and probes") as progress:
         result = protocol.evaluate(
             embeddings,
             options=choices,
@@ -187,10 +191,10 @@ def evaluate_megaface(options: argparse.Namespace) -> None:
     listed = protocol.listed(options.limit)
     others: Embeddings | None = None
     if options.distractor_embeddings is not None or options.distractor_images is not None:
-        embeddings, source = gather(options, protocol.probes, "probes")
-        others, far = _distractors(options, listed)
+        embeddings, source = gather(options, protocol.probes, "probes", where=protocol.place)
+        others, far = _distractors(options, listed, protocol.distractor_place)
     else:
-        embeddings, source = gather(options, protocol.probes + listed, "probes and distractors")
+        embeddings, source = gather(options, protocol.probes + listed, "probes and distractors", where=protocol.place)
         far = None
     with Progress("searching", "distractors") as progress:
         result = protocol.evaluate(
@@ -206,17 +210,21 @@ def evaluate_megaface(options: argparse.Namespace) -> None:
     finish(result, options.out, {"": source, "distractors": far}, options.distractors.name)
 
 
-def _distractors(options: argparse.Namespace, names: tuple[str, ...]) -> tuple[Embeddings, Any]:
+def _distractors(
+    options: argparse.Namespace, names: tuple[str, ...], where: Callable[[int], str]
+) -> tuple[Embeddings, NamedImages | None]:
     if options.distractor_embeddings is None:
         return gather(
             argparse.Namespace(**{**vars(options), "images": [options.distractor_images]}),
             names,
             "distractors",
             "-distractors",
+            where=where,
         )
     if options.distractor_list is None:
         raise ValueError("--distractor-embeddings needs --distractor-list")
-    return load_embeddings(options.distractor_embeddings, options.distractor_list), None
+    images = None if options.distractor_images is None else NamedImages(options.distractor_images, names)
+    return load_embeddings(options.distractor_embeddings, options.distractor_list), images
 
 
 def _add_reid(protocols: Any) -> None:
@@ -235,7 +243,7 @@ def evaluate_reid(options: argparse.Namespace) -> None:
             options.images = [options.market]
     else:
         protocol = reid_among(image_names(options), "names")
-    embeddings, source = gather(options, protocol.names, "reid")
+    embeddings, source = gather(options, protocol.names, "reid", where=protocol.place)
     with Progress("ranking", "queries") as progress:
         result = protocol.evaluate(
             embeddings, area=options.area, allow_missing=options.allow_missing, progress=progress
@@ -259,7 +267,7 @@ def evaluate_classify(options: argparse.Namespace) -> None:
     """Classification by prototypes."""
     protocol = read_classify(options.test, options.train)
     prototypes = _prototypes(options)
-    embeddings, source = gather(options, protocol.names, "classify")
+    embeddings, source = gather(options, protocol.names, "classify", where=protocol.place)
     result = protocol.evaluate(
         embeddings, prototypes, similarity=options.similarity, allow_missing=options.allow_missing
     )
@@ -296,4 +304,4 @@ def _parser(protocols: Any, name: str, about: str) -> argparse.ArgumentParser:
 
 
 def _add_rates(parser: argparse.ArgumentParser, name: str, default: tuple[float, ...], about: str) -> None:
-    parser.add_argument(name, type=float, nargs="+", default=default, metavar="RATE", help=about)
+    parser.add_argument(name, type=rate, nargs="+", default=default, metavar="RATE", help=about)

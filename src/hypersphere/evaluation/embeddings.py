@@ -25,7 +25,7 @@ class Embeddings:
         names: (N,) different names, such as `Ada/Ada_0001.jpg`.
         values: (N, dim) finite numbers, kept as float32.
         options: how they were made, as plain values, for the result.
-        files: the lists they come with, by name, each with its digest.
+        files: the array and the list they were read from, by name, each with its digest.
         unreadable: name and cause of images that could not be read, and so have no embedding.
 
     Example:
@@ -93,7 +93,7 @@ def load_embeddings(path: str | Path, names: str | Path) -> Embeddings:
         values = finite_rows(str(path), array)
     except ValueError as error:
         raise ValueError(f"{error} ({_line_of_row(str(error), names, found)})") from None
-    return Embeddings(list(found), values, {"embeddings": path.name, "list": names.name}, file_digests([names]))
+    return Embeddings(list(found), values, {"embeddings": path.name, "list": names.name}, file_digests([path, names]))
 
 
 def read_names(path: Path) -> dict[str, int]:

@@ -10,6 +10,7 @@ import numpy.typing as npt
 from hypersphere.evaluation.arrays import Array, Bools, Floats, Ints, labels_for
 from hypersphere.evaluation.bootstrap import bootstrap_mean, bootstrap_roc, percentile_figure
 from hypersphere.evaluation.figures import Figure, NotMeasurable, check_measurable, proportion
+from hypersphere.evaluation.histogram import ScoreHistogram, score_histogram
 from hypersphere.evaluation.roc import Roc, roc_from
 from hypersphere.evaluation.scores import SortedScores
 from hypersphere.evaluation.search import Matches
@@ -96,6 +97,12 @@ def open_set_curve(scores: Array, with_mate: Bools) -> Roc:
     return Roc(roc.thresholds, roc.false_accepts, roc.true_accepts, roc.impostors, total)
 
 
+def open_set_histogram(scores: Array, with_mate: Bools) -> ScoreHistogram:
+    """How far the scores that `open_set_scores` gave lie apart; a mate beyond the rank has none."""
+    mates, others = (SortedScores(scores[kind]) for kind in (with_mate & np.isfinite(scores), ~with_mate))
+    return score_histogram(mates, others, kinds=("mates that were found", "best entries of strangers"))
+
+
 def open_set_rate(
     matches: Matches,
     probe_ids: npt.ArrayLike,
@@ -115,8 +122,7 @@ def open_set_rate(
         seed: of the draws.
     """
     scores, with_mate = open_set_scores(matches, probe_ids, gallery_ids, rank)
-    if fpir >= 1:
-        raise ValueError(f"fpir={fpir:g} must be below 1, where everything is accepted")
+    _check_open(fpir)
     missing = check_measurable(fpir, int((~with_mate).sum()))
     if missing is not None:
         return missing
@@ -159,6 +165,8 @@ def open_set_draws(
         replicates: how many draws.
         seed: of the draws.
     """
+    for fpir in fpirs:
+        _check_open(fpir)
     return bootstrap_roc(
         _all_finite(scores),
         with_mate,
@@ -167,6 +175,11 @@ def open_set_draws(
         replicates=replicates,
         seed=seed,
     )
+
+
+def _check_open(fpir: float) -> None:
+    if fpir >= 1:
+        raise ValueError(f"fpir={fpir:g} must be below 1, where everything is accepted")
 
 
 def _all_finite(scores: Array) -> Array:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 from hypersphere.data.images import Image
 from hypersphere.evaluation.figures import Figure, NotMeasurable
-from hypersphere.evaluation.results import Result, thinned
+from hypersphere.evaluation.results import Result, ScoredPair, thinned
 from hypersphere.plots import ImagePair, Page, draw_cmc, draw_det, draw_roc, draw_score_histogram, percent
 
 Pictures = Callable[[str], Image | None]
@@ -130,12 +131,16 @@ def _add_curves(page: Page, result: Result) -> None:
         det = draw_det({name: (each.far, each.fnmr) for name, each in few.items()}, genuine=genuine, impostor=impostor)
         page.figure({"ROC": roc, "DET": det}, "Receiver operating characteristic, and detection errors.", columns=2)
     for name, histogram in result.histograms.items():
-        threshold = result.thresholds.get(name)
-        counts = histogram.genuine, histogram.impostors
         drawn = draw_score_histogram(
-            histogram.edges, *counts, threshold, str(result.options.get("similarity", "score"))
+            histogram.edges,
+            histogram.genuine,
+            histogram.impostors,
+            histogram.threshold,
+            str(result.options.get("similarity", "score")),
+            histogram.kinds,
         )
-        below = "; the line is the mean of the folds' thresholds" if threshold is not None else ""
+        line = histogram.threshold is not None and math.isfinite(histogram.threshold)
+        below = f"; the line is {histogram.threshold_rule}" if line else ""
         page.figure({f"Histogram of scores, {name}": drawn}, f"Scores of {name}{below}.")
     if result.cmc:
         page.heading("Identification")
@@ -148,17 +153,22 @@ def _add_worst(page: Page, result: Result, pictures: Pictures | None) -> None:
         if not pairs:
             page.text("None.")
             continue
-        shown = []
-        for pair in pairs if pictures else ():
-            left, right = pictures(pair.left), pictures(pair.right)  # type: ignore[misc]
-            if left is not None and right is not None:
-                names = " · ".join(Path(name).stem for name in (pair.left, pair.right))
-                shown.append(ImagePair(left, right, f"{pair.score:.3f} · {names}"))
+        shown, others = [], []
+        for pair in pairs:
+            left, right = (None if pictures is None else pictures(name) for name in (pair.left, pair.right))
+            if left is None or right is None:
+                others.append(pair)
+                continue
+            said = [Path(name).stem for name in (pair.left, pair.right)] + [pair.note] * bool(pair.note)
+            shown.append(ImagePair(left, right, " · ".join([f"{pair.score:.3f}", *said])))
         if shown:
             decided = any(pair.threshold is not None for pair in pairs)
             first = "the farthest beyond the threshold" if decided else "the worst"
             page.pairs(shown, f"Score and names; {first} first.")
-        else:
-            limits = ["" if pair.threshold is None else f"{pair.threshold:.4f}" for pair in pairs]
-            rows = [[f"{p.left} · {p.right}", f"{p.score:.4f}", limit] for p, limit in zip(pairs, limits, strict=True)]
-            page.table(["pair", "score", "threshold"], rows)
+        if others:
+            page.table(["pair", "score", "threshold"], [_cells(pair) for pair in others])
+
+
+def _cells(pair: ScoredPair) -> list[str]:
+    limit = "" if pair.threshold is None else f"{pair.threshold:.4f}"
+    return [" · ".join(filter(None, (pair.left, pair.right, pair.note))), f"{pair.score:.4f}", limit]

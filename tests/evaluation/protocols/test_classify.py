@@ -69,7 +69,7 @@ def test_the_inner_product_decides_if_asked(standin: tuple[Path, Path, Embedding
 def test_missing_samples_are_refused_or_counted(standin: tuple[Path, Path, Embeddings, np.ndarray]) -> None:
     test, _, embeddings, prototypes = standin
     fewer = Embeddings(embeddings.names[2:], embeddings.values[2:])
-    with pytest.raises(ValueError, match="2 of 108 images have no embedding"):
+    with pytest.raises(ValueError, match="2 of 108 images have none"):
         read_classify(test).evaluate(fewer, prototypes)
     assert read_classify(test).evaluate(fewer, prototypes, allow_missing=True).counts["missing_images"] == 2
 

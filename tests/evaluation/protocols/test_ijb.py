@@ -261,13 +261,21 @@ def test_parts_that_are_not_there_are_left_out(tmp_path: Path) -> None:
         read_ijb(tmp_path)
 
 
+def test_a_search_that_accepts_everything_is_refused(standin: Standin) -> None:
+    folder, embeddings = standin
+    with pytest.raises(ValueError, match="fpir=1 must be below 1, where everything is accepted"):
+        read_ijb(folder).evaluate(embeddings, tasks=["1:N"], fpirs=[0.5, 1])
+
+
 def test_missing_images_are_refused_or_counted(standin: Standin) -> None:
     folder, embeddings = standin
     gone = {"1.jpg", "2.jpg", "3.jpg", "13.jpg"}
     kept = [k for k, name in enumerate(embeddings.names) if name not in gone]
     fewer = Embeddings([embeddings.names[k] for k in kept], embeddings.values[kept])
     protocol = read_ijb(folder)
-    with pytest.raises(ValueError, match="meta: 4 of 288 images have no embedding, first '1.jpg'"):
+    with pytest.raises(
+        ValueError, match=r"tid_mid.txt, line 1: '1.jpg' has no embedding, and 4 of 288 images have none"
+    ):
         protocol.evaluate(fewer)
     result = protocol.evaluate(fewer, allow_missing=True)
     counts = result.counts

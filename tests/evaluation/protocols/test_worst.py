@@ -7,11 +7,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hypersphere.data.market import parse_name
-from hypersphere.evaluation import ScoredPair
-from hypersphere.evaluation.protocols import read_blufr, read_ijb, read_reid, read_ytf
+from hypersphere.evaluation import Embeddings, ScoredPair
+from hypersphere.evaluation.protocols import Classify, IjbOptions, read_blufr, read_ijb, read_reid, read_ytf
+from hypersphere.evaluation.protocols.templates import Pooling
 from hypersphere.evaluation.protocols.worst import SHOWN, HighestPairs
 from tests.evaluation.protocols.loops import unit
-from tests.evaluation.protocols.official import write_blufr, write_ijb, write_market, write_ytf
+from tests.evaluation.protocols.official import DIM, pocket_vectors, write_blufr, write_ijb, write_market, write_ytf
 
 
 @given(st.lists(st.lists(st.integers(0, 5), max_size=9), max_size=6), st.integers(1, 4))
@@ -82,6 +83,67 @@ def test_ijb(tmp_path: Path) -> None:
     assert highest == sorted(highest, reverse=True)
     curve = result.curves["1:1"]
     assert curve.false_accepts[np.flatnonzero(curve.thresholds >= highest[-1])[-1]] <= SHOWN
+
+
+def test_ijb_search(tmp_path: Path) -> None:
+    embeddings = write_ijb(tmp_path)
+    protocol = read_ijb(tmp_path)
+    pooling = Pooling(detector_score=False, media="none")
+    worst = protocol.evaluate(embeddings, tasks=["1:N"], options=IjbOptions(pooling=pooling, search="both")).worst
+    numbers = protocol.media.templates
+    vectors = {t: unit(embeddings.values[numbers == t].mean(axis=0)) for t in np.unique(numbers).tolist()}
+    first = {t: protocol.names[int(np.argmax(numbers == t))] for t in vectors}
+    galleries = [list(zip(g.templates.tolist(), g.subjects, strict=True)) for g in protocol.galleries.values()]
+    assert protocol.probes is not None
+    strangers, others, mates = [], [], []
+    for probe, subject in zip(protocol.probes.templates.tolist(), protocol.probes.subjects, strict=True):
+        for gallery in galleries:
+            rows = [(first[probe], first[t], float(vectors[probe] @ vectors[t]), who == subject) for t, who in gallery]
+            mates += [row[:3] for row in rows if row[3]]
+            others += [row[:3] for row in rows if not row[3]]
+            if not any(row[3] for row in rows):
+                strangers.append(max(rows, key=lambda row: row[2])[:3])
+
+    def highest(rows: list[tuple[str, str, float]]) -> list[tuple[str, str, float]]:
+        return sorted(rows, key=lambda row: -row[2])[:SHOWN]
+
+    assert close(list(worst["false matches, 1:N"]), highest(strangers))
+    assert close(list(worst["false matches, 1:N, merged"]), highest(others))
+    for kind in ("false non-matches, 1:N", "false non-matches, 1:N, merged"):
+        assert close(list(worst[kind]), sorted(mates, key=lambda row: row[2])[:SHOWN])
+
+
+def test_classify(tmp_path: Path) -> None:
+    vectors = pocket_vectors(12, 12)[0]
+    prototypes = vectors[:, 9:].mean(axis=1)
+    names = [f"{c}/{k}.png" for c in range(12) for k in range(9)]
+    labels = np.repeat(np.arange(12), 9)
+    embeddings = Embeddings(names, vectors[:, :9].reshape(-1, DIM))
+    own = [float(unit(row) @ unit(prototypes[label])) for row, label in zip(embeddings.values, labels, strict=True)]
+    prototypes = np.concatenate([prototypes, embeddings.values[[np.argmin(own)]]])
+    result = Classify(tmp_path / "no list", tuple(names), labels).evaluate(embeddings, prototypes)
+    table = np.array([[unit(row) @ unit(centre) for centre in prototypes] for row in embeddings.values])
+    rows, other = np.arange(len(table)), table.copy()
+    other[rows, labels] = -1
+    wrong = [k for k in rows if table[k].argmax() != labels[k]]
+    wrong.sort(key=lambda k: table[k, labels[k]] - other[k].max())
+    assert len(wrong) > SHOWN
+    mistakes = result.worst["mistakes"]
+    for pair, sample in zip(mistakes, wrong[:SHOWN], strict=True):
+        chosen = int(table[sample].argmax())
+        best = max((k for k in rows if labels[k] == chosen), key=lambda k: table[k, chosen], default=None)
+        assert (pair.left, pair.right) == (names[sample], f"class {chosen}" if best is None else names[best])
+        assert pair.note == f"class {labels[sample]} as {chosen}"
+        assert abs(pair.score - table[sample, chosen]) < 1e-5
+        assert pair.threshold is not None
+        assert abs(pair.threshold - table[sample, labels[sample]]) < 1e-5
+    assert "class 12" in {pair.right for pair in mistakes}
+    drawn = result.histograms["samples"]
+    assert drawn.kinds == ("own prototype", "nearest other prototype")
+    assert np.histogram(table[rows, labels], drawn.edges)[0].tolist() == drawn.genuine.tolist()
+    assert np.histogram(other.max(axis=1), drawn.edges)[0].tolist() == drawn.impostors.tolist()
+    product = Classify(tmp_path, tuple(names), labels).evaluate(embeddings, prototypes, similarity="inner_product")
+    assert (product.histograms["samples"].outside, product.histograms["samples"].genuine.sum()) == (0, len(names))
 
 
 def test_ytf(tmp_path: Path) -> None:

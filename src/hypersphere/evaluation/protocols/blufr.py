@@ -10,13 +10,13 @@ from typing import Any
 import numpy as np
 
 from hypersphere.core import Reporter, check_integer
-from hypersphere.evaluation.arrays import Array, Floats, Ints
+from hypersphere.evaluation.arrays import Array, Bools, Floats, Ints
 from hypersphere.evaluation.bootstrap import percentile_figure, subject_draws
 from hypersphere.evaluation.counting import ScoreCounts
 from hypersphere.evaluation.embeddings import Embeddings
 from hypersphere.evaluation.figures import Figure, NotMeasurable, check_measurable, rate_name, wilson_interval
 from hypersphere.evaluation.histogram import ScoreHistogram, score_histogram
-from hypersphere.evaluation.identification import open_set_roc
+from hypersphere.evaluation.identification import open_set_curve, open_set_histogram, open_set_scores
 from hypersphere.evaluation.inputs import digest, file_digests, joined_files
 from hypersphere.evaluation.items import TRIALS as BY_TRIALS
 from hypersphere.evaluation.protocols.blufr_files import Trial, read_config
@@ -29,13 +29,14 @@ from hypersphere.evaluation.search import search_gallery
 from hypersphere.evaluation.verification import Metrics
 
 _BLOCK = 2048
+VERIFICATION, OPEN_SET = "verification, trial 1", "open set, trial 1"
 
 RULES = (
     "Verification: in every trial all pairs of test images; identification: the trial's probes against its gallery.",
     "DIR: share of probes of enrolled people whose best entry is their own and scores at least the threshold; its FAR "
     "is the share of other probes whose best entry does.",
     "The protocol's authors report mean - sd over the trials (sd with n - 1): `..._less_sd`.",
-    "Curves, histogram and worst pairs are those of trial 1.",
+    "Curves, histograms and worst pairs are those of trial 1.",
     "Intervals are of the trials as drawn: Student's t for means, bootstrap over trials for mean - sd.",
 )
 
@@ -59,6 +60,10 @@ class Blufr:
     trials: tuple[Trial, ...]
     files: Mapping[str, str] = field(default_factory=dict)
 
+    def place(self, image: int) -> str:
+        """The file and the entry that name the k-th image."""
+        return f"{self.path}, imageList{{{image + 1}}}"
+
     def evaluate(
         self,
         embeddings: Embeddings,
@@ -79,19 +84,22 @@ class Blufr:
             allow_missing: leave out images that have no embedding, and count them.
             progress: called as `progress(done, total)` in trials.
         """
-        rows = find_images(embeddings, self.names, str(self.path), allow_missing)
+        rows = find_images(embeddings, self.names, self.place, allow_missing)
         verification, identification = [], []
         worst: dict[str, list[ScoredPair]] = {}
-        histogram: ScoreHistogram | None = None
+        histograms: dict[str, ScoreHistogram] = {}
         for done, trial in enumerate(self.trials, start=1):
             part = _present(trial, rows)
             units = _prepared(embeddings, rows, part, pca)
             scores = _verify(units, self.labels, part.test, done == 1)
             verification.append(roc_from(scores.genuine, scores.impostors))
-            if histogram is None:
-                histogram = score_histogram(scores.genuine, scores.impostors, np.linspace(-1.0001, 1.0001, 101))
+            found = _identify(units, self.labels, part, f"{self.path}, trial {done}")
+            identification.append(open_set_curve(*found))
+            if done == 1:
+                drawn = score_histogram(scores.genuine, scores.impostors)
+                histograms[VERIFICATION] = drawn.at_lowest(verification[0], fars)
+                histograms[OPEN_SET] = open_set_histogram(*found).at_lowest(identification[0], open_set_fars)
                 worst = worst_pairs(scores.closest, scores.farthest, self.names.__getitem__)
-            identification.append(_identify(units, self.labels, part, f"{self.path}, trial {done}"))
             if progress is not None:
                 progress(done, len(self.trials))
         metrics: Metrics = {}
@@ -113,8 +121,8 @@ class Blufr:
                 "impostor_pairs_a_trial": min(roc.impostors for roc in verification),
             },
             details=details,
-            curves={"verification, trial 1": verification[0], "open set, trial 1": identification[0]},
-            histograms={} if histogram is None else {"verification, trial 1": histogram},
+            curves={VERIFICATION: verification[0], OPEN_SET: identification[0]},
+            histograms=histograms,
             worst=worst,
             items={f"{BY_TRIALS}{name}": detail["trials"] for name, detail in details.items()},
             items_digest=digest(np.array(self.names)[rows >= 0].tolist()),
@@ -180,10 +188,11 @@ def _verify(units: Array, labels: Ints, test: Ints, keep: bool) -> _Scores:
     return found
 
 
-def _identify(units: Array, labels: Ints, trial: Trial, where: str) -> Roc:
+def _identify(units: Array, labels: Ints, trial: Trial, where: str) -> tuple[Array, Bools]:
+    """The scores of the open set, and which probes have a mate."""
     try:
         matches = search_gallery(units[trial.probes], units[trial.gallery], 1)
-        return open_set_roc(matches, labels[trial.probes], labels[trial.gallery])
+        return open_set_scores(matches, labels[trial.probes], labels[trial.gallery], 1)
     except ValueError as error:
         raise ValueError(f"{where}: {error}") from None
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ from hypersphere.evaluation.embeddings import Embeddings
 
 _BLOCK = 1 << 23
 _SPACE, _BREAK = 32, 10
+ALLOWED = "allow_missing, --allow-missing, leaves"
 
 
 def numbered_lines(path: Path) -> Iterator[tuple[int, str]]:
@@ -113,25 +115,34 @@ def read_json(path: Path) -> dict[str, Any]:
     return table
 
 
-def find_images(embeddings: Embeddings, names: tuple[str, ...], where: str, allow_missing: bool) -> Ints:
+def line_of(path: Path, entry: int) -> str:
+    """The file and the line of its entry, counted from 0; the path alone where it is no file."""
+    if not path.is_file():
+        return str(path)
+    return f"{path}, line {next(islice(numbered_lines(path), entry, None))[0]}"
+
+
+def find_images(
+    embeddings: Embeddings, names: tuple[str, ...], where: Callable[[int], str], allow_missing: bool
+) -> Ints:
     """The row of each image, -1 for those that are missing, which must be allowed.
 
     Args:
         embeddings: what there is.
         names: what is needed.
-        where: the file that names them.
+        where: the place of the k-th name in the files.
         allow_missing: whether some may be missing.
     """
     rows = embeddings.find(names)
     missing = np.flatnonzero(rows < 0)
     if len(missing) and not allow_missing:
-        few = ", ".join(repr(names[place]) for place in missing[:3])
+        first = int(missing[0])
         raise ValueError(
-            f"{where}: {len(missing):,} of {len(names):,} images have no embedding, first {few}; allow_missing leaves "
-            "them out and counts them"
+            f"{where(first)}: {names[first]!r} has no embedding, and {len(missing):,} of {len(names):,} images have "
+            f"none; {ALLOWED} them out and counts them"
         )
     if len(missing) == len(names):
-        raise ValueError(f"{where}: none of its {len(names):,} images has an embedding, first {names[0]!r}")
+        raise ValueError(f"{where(0)}: none of {len(names):,} images has an embedding, first {names[0]!r}")
     return rows
 
 

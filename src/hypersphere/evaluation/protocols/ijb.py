@@ -9,11 +9,11 @@ from pathlib import Path
 
 import numpy as np
 
-from hypersphere.core import Reporter, check_choice
+from hypersphere.core import Reporter, check_choice, part_of
 from hypersphere.evaluation.arrays import Array, Ints
 from hypersphere.evaluation.embeddings import Embeddings
 from hypersphere.evaluation.inputs import digest, file_digests, joined_files
-from hypersphere.evaluation.protocols.files import common_options, counted, find_images, missing_images
+from hypersphere.evaluation.protocols.files import common_options, counted, find_images, line_of, missing_images
 from hypersphere.evaluation.protocols.ijb_files import (
     GALLERIES,
     Media,
@@ -40,8 +40,8 @@ RULES = (
     "options state; templates are compared by cosine.",
     "1:1 intervals of TAR, by whichever rule, draw the first template of genuine pairs, thresholds held; those of the "
     "area and the equal error rate take pairs as independent.",
-    "The worst pairs are the impostors of 1:1 most alike and the mates least alike; of a template the first image is "
-    "shown.",
+    "The worst pairs are the impostors most alike and the mates least alike, of 1:1 and of 1:N (official: best entries "
+    "of probes without a mate; merged: all entries of others); of a template the first image is shown.",
     "1:N official: each gallery by itself; FPIR of the best entry of probes without a mate, TPIR of mates at rank 1; "
     "mean over galleries. Intervals draw the probes' people.",
     "1:N merged (`merged_...`): both galleries as one; the threshold is the ceil(FPIR probes)-th largest score with "
@@ -105,6 +105,10 @@ class Ijb:
         """The images it needs."""
         return self.media.names
 
+    def place(self, image: int) -> str:
+        """The list and the line that name the k-th image."""
+        return line_of(self.media.path, image)
+
     @property
     def tasks(self) -> tuple[str, ...]:
         """What the files that are there allow."""
@@ -130,7 +134,7 @@ class Ijb:
             fars: of 1:1.
             fpirs: of 1:N.
             allow_missing: leave out images that have no embedding, and what has no image left, and count them.
-            progress: called as `progress(done, total)` in pairs.
+            progress: called as `progress(done, total)` in pairs and in searches of a probe.
         """
         if isinstance(options, str):
             options = PRESETS[check_choice("options", options, PRESETS)]
@@ -139,7 +143,7 @@ class Ijb:
             check_choice("tasks", task, self.tasks)
         pooling = options.pooling
         without_media = self._without_media(wanted, allow_missing)
-        rows = find_images(embeddings, self.names, str(self.path), allow_missing)
+        rows = find_images(embeddings, self.names, self.place, allow_missing)
         ids, units = pool_templates(
             embeddings,
             rows,
@@ -155,12 +159,18 @@ class Ijb:
             "templates_without_media": [str(template) for template in without_media],
         }
         whole = Part(counts={"images": len(self.names), "templates": len(shown), **counted(left_out)})
+        here = np.flatnonzero(rows >= 0)[::-1]
+        seen = {int(self.media.templates[image]): self.names[image] for image in here.tolist()}
+        compared = len(self.pairs.same) if "1:1" in wanted and self.pairs is not None else 0
+        searched = len(self.probes.templates) if "1:N" in wanted and self.probes is not None else 0
+        work = compared + searched * _searches(options.search, len(self.galleries))
         if "1:1" in wanted and self.pairs is not None:
-            here = np.flatnonzero(rows >= 0)[::-1]
-            seen = {int(self.media.templates[image]): self.names[image] for image in here.tolist()}
-            _join(whole, verify_templates(self.pairs, ids, units, options.tar_rule, fars, seen, progress))
+            part_done = part_of(progress, 0, work)
+            _join(whole, verify_templates(self.pairs, ids, units, options.tar_rule, fars, seen, part_done))
         if "1:N" in wanted and self.probes is not None:
-            for part in self._search(self.probes, ids, units, options.search, fpirs, allow_missing):
+            for part in self._search(
+                self.probes, ids, units, options.search, fpirs, seen, allow_missing, part_of(progress, compared, work)
+            ):
                 _join(whole, part)
         return Result(
             protocol="ijb",
@@ -204,7 +214,9 @@ class Ijb:
         units: Array,
         search: str,
         fpirs: Sequence[float],
+        seen: Mapping[int, str],
         allow_missing: bool,
+        progress: Reporter | None,
     ) -> list[Part]:
         galleries = {name: _people(gallery, ids, units) for name, gallery in self.galleries.items()}
         for name, gallery in galleries.items():
@@ -217,14 +229,15 @@ class Ijb:
             raise ValueError(f"{listed.path}: {int(mateless.sum()):,} probes have no mate left in any gallery")
         if mateless.all():
             raise ValueError(f"{listed.path}: no probe has a mate left in any gallery")
-        probes = People(probes.units[~mateless], probes.subjects[~mateless])
+        probes = probes.some(~mateless)
         left_out = len(listed.templates) - len(probes.subjects)
         counts = {"probes": len(listed.templates), "probes_without_mate": int(mateless.sum())}
         found = [Part(counts={**counts, "probes_left_out": left_out})]
         if search in ("official", "both"):
-            found.append(search_official(galleries, probes, fpirs))
+            found.append(search_official(galleries, probes, fpirs, seen, progress))
         if search in ("merged", "both"):
-            found.append(search_merged(galleries, probes, fpirs))
+            before = len(listed.templates) * len(galleries) * (search == "both")
+            found.append(search_merged(galleries, probes, fpirs, seen, part_of(progress, before, 0)))
         return found
 
 
@@ -275,10 +288,16 @@ def _check_search(galleries: dict[str, TemplateSet], probes: TemplateSet, allow_
         raise ValueError(f"{probes.path}, line {probes.lines[lost[0]]}: {who}; {len(lost)} probes have no mate")
 
 
+def _searches(search: str, galleries: int) -> int:
+    """How often every probe is searched."""
+    return galleries * (search != "merged") + (search != "official")
+
+
 def _people(listed: TemplateSet, ids: Ints, units: Array) -> People:
     """The templates of a list that have images left."""
     here = np.isin(listed.templates, ids)
-    return People(units[np.searchsorted(ids, listed.templates[here])], listed.subjects[here])
+    templates = listed.templates[here]
+    return People(templates, units[np.searchsorted(ids, templates)], listed.subjects[here])
 
 
 def _join(whole: Part, part: Part) -> None:

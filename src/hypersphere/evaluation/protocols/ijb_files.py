@@ -8,9 +8,9 @@ from pathlib import Path
 import numpy as np
 
 from hypersphere.evaluation.arrays import Array, Bools, Floats, Ints
-from hypersphere.evaluation.protocols.files import integer, numbered_lines, read_integers
+from hypersphere.evaluation.protocols.files import ALLOWED, integer, line_of, numbered_lines, read_integers
 
-_ALLOWED = "allow_missing, --allow-missing, leaves such templates out and counts them"
+_ALLOWED = f"{ALLOWED} such templates out and counts them"
 GALLERIES = (("G1", "G2"), ("S1", "S2"))
 
 
@@ -19,11 +19,13 @@ class Media:
     """Which image shows which template, in which medium.
 
     Args:
+        path: the list.
         names: (images,).
         templates, media: (images,) numbers.
         detector: (images,) the face detector's scores, where the list has them.
     """
 
+    path: Path
     names: tuple[str, ...]
     templates: Ints
     media: Ints
@@ -92,7 +94,7 @@ def read_media(path: Path, landmarks: Path) -> Media:
         raise ValueError(f"{path}: no images")
     table = np.array(numbers, dtype=np.int64)
     detector = _read_detector(landmarks, list(names), path) if landmarks.exists() else None
-    return Media(tuple(names), table[:, 0].copy(), table[:, 1].copy(), detector)
+    return Media(path, tuple(names), table[:, 0].copy(), table[:, 1].copy(), detector)
 
 
 def _read_detector(path: Path, names: list[str], media: Path) -> Floats:
@@ -128,23 +130,21 @@ def read_template_pairs(path: Path, known: Ints, allow_missing: bool = False) ->
     wrong = (table[:, 2] != 0) & (table[:, 2] != 1)
     if wrong.any():
         row = int(np.argmax(wrong))
-        raise ValueError(f"{path}, line {_line_of(path, row)}: label {table[row, 2]}; expected 0 or 1")
+        raise ValueError(f"{line_of(path, row)}: label {table[row, 2]}; expected 0 or 1")
     if table.min() < 0:
         row = int(np.argmax(table.min(axis=1) < 0))
-        raise ValueError(f"{path}, line {_line_of(path, row)}: template {table[row].min()}; numbers count from 0")
+        raise ValueError(f"{line_of(path, row)}: template {table[row].min()}; numbers count from 0")
     without = np.empty(0, dtype=np.int64)
     for column in (0, 1):
         lost = ~_among(table[:, column], known)
         if lost.any() and not allow_missing:
             row = int(np.argmax(lost))
-            raise ValueError(
-                f"{path}, line {_line_of(path, row)}: template {table[row, column]} has no media; {_ALLOWED}"
-            )
+            raise ValueError(f"{line_of(path, row)}: template {table[row, column]} has no media; {_ALLOWED}")
         without = np.union1d(without, table[lost, column])
     itself = table[:, 0] == table[:, 1]
     if itself.any():
         row = int(np.argmax(itself))
-        raise ValueError(f"{path}, line {_line_of(path, row)}: template {table[row, 0]} is paired with itself")
+        raise ValueError(f"{line_of(path, row)}: template {table[row, 0]} is paired with itself")
     same = table[:, 2] == 1
     if same.all() or not same.any():
         raise ValueError(f"{path}: all labels are {int(same[0])}; pairs of one person and pairs of two are needed")
@@ -162,7 +162,7 @@ def _repeated(table: Array, path: Path) -> int:
         for row in np.flatnonzero(np.isin(small.astype(np.int64) << 32 | large, keys)).tolist():
             if table[row, 2] == 0:
                 pair = f"{table[row, 0]} and {table[row, 1]}"
-                raise ValueError(f"{path}, line {_line_of(path, row)}: templates {pair} have label 1 and label 0")
+                raise ValueError(f"{line_of(path, row)}: templates {pair} have label 1 and label 0")
     return again
 
 
@@ -204,11 +204,3 @@ def _among(values: Array, known: Ints) -> Bools:
     places = np.searchsorted(known, values).clip(max=len(known) - 1)
     found: Bools = known[places] == values
     return found
-
-
-def _line_of(path: Path, row: int) -> int:
-    """The line on which the row-th entry of a list stands."""
-    for place, (line, _) in enumerate(numbered_lines(path)):
-        if place == row:
-            return line
-    raise AssertionError(row)

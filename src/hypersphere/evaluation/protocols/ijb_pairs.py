@@ -107,7 +107,7 @@ def verify_templates(
             "repeated_pairs": pairs.repeated,
         },
         curves={"1:1": roc},
-        histograms={"1:1": score_histogram(held, impostors, np.linspace(-1.0001, 1.0001, 101))},
+        histograms={"1:1": score_histogram(held, impostors).at_lowest(roc, fars)},
         worst=worst_pairs(closest, farthest, lambda row: shown[int(ids[row])]),
         items={
             "genuine_scores": genuine,

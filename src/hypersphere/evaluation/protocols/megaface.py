@@ -11,8 +11,10 @@ import numpy as np
 from hypersphere.core import Reporter, check_choice, check_integer
 from hypersphere.evaluation.arrays import Array, Bools, Ints
 from hypersphere.evaluation.bootstrap import bootstrap_mean
+from hypersphere.evaluation.counting import ScoreCounts
 from hypersphere.evaluation.embeddings import Embeddings
 from hypersphere.evaluation.figures import check_measurable, rate_name
+from hypersphere.evaluation.histogram import ScoreHistogram, score_histogram
 from hypersphere.evaluation.identification import cmc, ranks_among
 from hypersphere.evaluation.inputs import digest, file_digests, joined_files
 from hypersphere.evaluation.items import outcomes
@@ -26,19 +28,19 @@ from hypersphere.evaluation.protocols.files import (
     unit_rows,
 )
 from hypersphere.evaluation.protocols.megaface_files import last_parts, listed_images, read_noise, without_suffix
+from hypersphere.evaluation.protocols.megaface_search import DEPTH, mate_pairs, scores_to_keep, search_distractors
 from hypersphere.evaluation.protocols.registry import PROTOCOLS
 from hypersphere.evaluation.results import RULE_SENTENCES, Result, ScoredPair
-from hypersphere.evaluation.search import Matches, search_gallery
+from hypersphere.evaluation.scores import SortedScores
+from hypersphere.evaluation.search import Matches
 from hypersphere.evaluation.tail import HighestScores, tail_roc
 from hypersphere.evaluation.verification import Metrics
 
 CLEANINGS = ("none", "remove", "centre")
 FARS = (1e-4, 1e-5, 1e-6)
-_BLOCK = 1 << 16
-_DEPTH = 100
-_MOST = 1 << 26
-_DRAWN = 1 << 16
+CURVE = "FaceScrub against distractors"
 _SHOWN = 10
+_SAMPLED = 1 << 22
 
 RULES = (
     "Every image of a person is a probe for every other one of the same person, which alone stands among the "
@@ -49,6 +51,7 @@ RULES = (
     "noise) puts the sum of the person's clean unit vectors in the place of a noisy probe, and a noisy distractor is "
     "never accepted, but counted.",
     "Intervals draw the people of the probes, the distractors and thresholds held.",
+    "The histogram's impostor pairs are of so many distractors as its legend says; figures are of all.",
 )
 
 
@@ -58,7 +61,7 @@ class Megaface:
     """The lists of the challenge.
 
     Args:
-        path: the list of the probes.
+        path, distractor_path: the lists of the probes and of the distractors.
         probes: images.
         people: (probes,) who is on them.
         distractors: images of others.
@@ -68,6 +71,7 @@ class Megaface:
     """
 
     path: Path
+    distractor_path: Path
     probes: tuple[str, ...]
     people: Ints
     distractors: tuple[str, ...]
@@ -80,6 +84,16 @@ class Megaface:
     def names(self) -> tuple[str, ...]:
         """The images it needs."""
         return self.probes + self.distractors
+
+    def place(self, image: int) -> str:
+        """The list and the entry that name the k-th of `names`."""
+        if image >= len(self.probes):
+            return self.distractor_place(image - len(self.probes))
+        return f"{self.path}, path[{image}]"
+
+    def distractor_place(self, image: int) -> str:
+        """The list and the entry that name the k-th distractor."""
+        return f"{self.distractor_path}, path[{image}]"
 
     def evaluate(
         self,
@@ -108,20 +122,26 @@ class Megaface:
         check_choice("cleaning", cleaning, CLEANINGS)
         if cleaning != "none" and (self.noisy_probes is None or self.noisy_distractors is None):
             raise ValueError(f"cleaning={cleaning!r} needs both noise lists")
-        if not all(1 <= rank <= _DEPTH for rank in ranks):
-            raise ValueError(f"ranks={list(ranks)} must lie between 1 and {_DEPTH}")
+        if not all(1 <= rank <= DEPTH for rank in ranks):
+            raise ValueError(f"ranks={list(ranks)} must lie between 1 and {DEPTH}")
         others = embeddings if distractors is None else distractors
-        rows = find_images(embeddings, self.probes, str(self.path), allow_missing)
+        rows = find_images(embeddings, self.probes, self.place, allow_missing)
         listed = self.listed(limit)
-        far_rows = find_images(others, listed, f"{self.path}, distractors", allow_missing)
+        far_rows = find_images(others, listed, self.distractor_place, allow_missing)
         if others.dim != embeddings.dim:
             raise ValueError(f"distractors have dimension {others.dim}; the probes' is {embeddings.dim}")
         units, people, names = self._prepared(embeddings, rows, cleaning, allow_missing)
-        left, right, genuine = _mates(units, people)
+        left, right, genuine = mate_pairs(units, people)
         kept, total = self._clean_rows(far_rows, cleaning)
         usable = [far for far in fars if check_measurable(far, len(units) * total) is None]
-        tail = HighestScores(_keep(max(usable, default=0), len(units) * total))
-        nearest = _search(units, others, kept, tail, progress)
+        tail = HighestScores(scores_to_keep(max(usable, default=0), len(units) * total))
+        sample = _Sample(len(units) * len(kept))
+
+        def each(scores: Array) -> None:
+            tail.add(scores)
+            sample.add(scores)
+
+        nearest = search_distractors(units, others, kept, each, progress)
         tail.total = len(units) * total
         places = ranks_among(genuine, Matches(nearest.indices[left], nearest.scores[left]))
         roc = tail_roc(genuine, tail)
@@ -154,7 +174,8 @@ class Megaface:
                 **counted(left_out),
                 "noise_entries_not_listed": self.unlisted_noise,
             },
-            curves={"FaceScrub against distractors": roc},
+            curves={CURVE: roc},
+            histograms={CURVE: sample.histogram(genuine).at_lowest(roc, fars)},
             cmc={"FaceScrub among distractors": np.array([(places <= rank).mean() for rank in range(1, depth + 1)])},
             worst=_worst(names, left, right, genuine, nearest, others),
             items=outcomes(outcome, people[left]),
@@ -246,51 +267,28 @@ def read_megaface(
     listed = sum(len(names) for names in noise if names is not None)
     hit = sum(int(marks.sum()) for marks in (near, far) if marks is not None)
     files = file_digests([probe_list, far_list, *(Path(path) for path in (probe_noise, distractor_noise) if path)])
-    return Megaface(probe_list, images, people.astype(np.int64), others, near, far, listed - hit, files)
+    return Megaface(probe_list, far_list, images, people.astype(np.int64), others, near, far, listed - hit, files)
 
 
-def _mates(units: Array, people: Ints) -> tuple[Ints, Ints, Array]:
-    """Every ordered pair of two images of one person, and its score."""
-    left, right, scores = [], [], []
-    for person in np.unique(people):
-        own = np.flatnonzero(people == person)
-        matrix = units[own] @ units[own].T
-        i, j = np.nonzero(~np.eye(len(own), dtype=bool))
-        left.append(own[i])
-        right.append(own[j])
-        scores.append(np.maximum(matrix, matrix.T)[i, j])
-    return np.concatenate(left), np.concatenate(right), np.concatenate(scores)
+class _Sample:
+    """Impostor scores for a picture: those of every k-th distractor of a block, few enough to be counted in passing.
 
+    Args:
+        total: how many scores will come.
+    """
 
-def _keep(far: float, total: int) -> int:
-    """How many impostor scores decide the curve up to a FAR, and at least enough for a picture."""
-    keep = max(int(far * total) + 2, _DRAWN)
-    if keep > _MOST:
-        raise ValueError(f"fars up to {far:g} of {total:,} impostor pairs need {keep:,} scores; {_MOST:,} are kept")
-    return keep
+    def __init__(self, total: int) -> None:
+        self.step = -(-total // _SAMPLED)
+        self.scores = ScoreCounts()
 
+    def add(self, scores: Array) -> None:
+        """Look at a block, (probes, distractors)."""
+        self.scores.add(scores[:, :: self.step])
 
-def _search(units: Array, others: Embeddings, rows: Ints, tail: HighestScores, progress: Reporter | None) -> Matches:
-    """The best distractors of every probe, as rows of their embeddings; all scores pass through the tail."""
-    best: Matches | None = None
-    for start in range(0, len(rows), _BLOCK):
-        part = rows[start : start + _BLOCK]
-        block = found_units(others, part)
-        found = search_gallery(units, block, min(_DEPTH, len(part)), each=tail.add)
-        here = Matches(part[found.indices], found.scores)
-        best = here if best is None else _better(best, here)
-        if progress is not None:
-            progress(start + len(part), len(rows))
-    if best is None:
-        raise ValueError("no distractor is left")
-    return best
-
-
-def _better(first: Matches, second: Matches) -> Matches:
-    scores = np.concatenate([first.scores, second.scores], axis=1)
-    order = np.argsort(-scores, axis=1, kind="stable")[:, :_DEPTH]
-    indices = np.concatenate([first.indices, second.indices], axis=1)
-    return Matches(np.take_along_axis(indices, order, axis=1), np.take_along_axis(scores, order, axis=1))
+    def histogram(self, genuine: Array) -> ScoreHistogram:
+        """Of the sample and the genuine scores."""
+        of = f", 1 distractor in {self.step:,}" if self.step > 1 else ""
+        return score_histogram(SortedScores(genuine), self.scores, kinds=("one person", f"two people{of}"))
 
 
 def _worst(

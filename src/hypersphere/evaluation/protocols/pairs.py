@@ -16,7 +16,7 @@ from hypersphere.evaluation.bootstrap import PairWeights, Subjects, percentile_f
 from hypersphere.evaluation.comparison import Comparison, own_scores
 from hypersphere.evaluation.embeddings import Embeddings
 from hypersphere.evaluation.figures import Figure
-from hypersphere.evaluation.histogram import score_histogram
+from hypersphere.evaluation.histogram import MEAN_OF_FOLDS, score_histogram
 from hypersphere.evaluation.inputs import digest, joined_files
 from hypersphere.evaluation.items import outcomes
 from hypersphere.evaluation.protocols.files import counted
@@ -121,8 +121,9 @@ def evaluate_pairs(
         },
         details=details,
         curves={title or "all": one.verification.roc for title, one in measured.items()},
-        histograms={"all": score_histogram(genuine, impostors, edges)},
-        thresholds={"all": float(decided.fold_thresholds.mean())},
+        histograms={
+            "all": score_histogram(genuine, impostors, edges).at(float(decided.fold_thresholds.mean()), MEAN_OF_FOLDS)
+        },
         worst=worst_decisions(
             pairs.left,
             pairs.right,

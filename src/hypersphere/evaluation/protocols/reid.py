@@ -53,6 +53,10 @@ class Reid:
         """The images it needs."""
         return self.queries + self.gallery
 
+    def place(self, _: int) -> str:
+        """What names the k-th image: the folder, whose files are the list."""
+        return str(self.path)
+
     def evaluate(
         self,
         embeddings: Embeddings,
@@ -69,7 +73,7 @@ class Reid:
             allow_missing: leave out images that have no embedding, and count them.
             progress: called as `progress(done, total)` in queries.
         """
-        rows = find_images(embeddings, self.names, str(self.path), allow_missing)
+        rows = find_images(embeddings, self.names, self.place, allow_missing)
         near, far = rows[: len(self.queries)], rows[len(self.queries) :]
         if (near < 0).all() or (far < 0).all():
             raise ValueError(f"{self.path}: no {'query' if (near < 0).all() else 'gallery image'} has an embedding")

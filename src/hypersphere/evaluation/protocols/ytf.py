@@ -2,21 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from hypersphere.core import Reporter, check_choice, check_integer
+from hypersphere.core import Reporter, check_choice, check_integer, part_of
 from hypersphere.evaluation.arrays import Array, Bools, Floats, Ints
 from hypersphere.evaluation.bootstrap import PairWeights, percentile_figure
 from hypersphere.evaluation.embeddings import Embeddings
 from hypersphere.evaluation.figures import Figure
-from hypersphere.evaluation.histogram import score_histogram
+from hypersphere.evaluation.histogram import MEAN_OF_FOLDS, score_histogram
 from hypersphere.evaluation.inputs import digest, file_digests, joined_files
-from hypersphere.evaluation.protocols.files import common_options, counted, found_units, integer, numbered_lines
+from hypersphere.evaluation.protocols.files import (
+    ALLOWED,
+    common_options,
+    counted,
+    found_units,
+    integer,
+    numbered_lines,
+)
 from hypersphere.evaluation.protocols.registry import PROTOCOLS
 from hypersphere.evaluation.protocols.svm import intersection_kernel, train_svm
 from hypersphere.evaluation.protocols.worst import worst_decisions
@@ -88,7 +95,7 @@ class Ytf:
             cost: C of the support vector machine.
             fars: where the TAR of the mean score is wanted.
             allow_missing: leave out pairs with a video that has no frame, and count them.
-            progress: called as `progress(done, total)` in pairs.
+            progress: called as `progress(done, total)` in pairs, which the support vector machine goes through again.
         """
         for name in classifiers:
             check_choice("classifiers", name, CLASSIFIERS)
@@ -104,6 +111,7 @@ class Ytf:
         def units(video: str) -> Array:
             return found_units(embeddings, frames[video])
 
+        work = len(kept) * (1 + ("hik_svm" in classifiers))
         scores, histograms = np.zeros(len(kept)), np.zeros((len(kept), bins))
         for done, pair in enumerate(kept.tolist()):
             matrix = units(self.left[pair]) @ units(self.right[pair]).T
@@ -111,7 +119,7 @@ class Ytf:
             if "hik_svm" in classifiers:
                 histograms[done] = _histogram(matrix, bins)
             if progress is not None:
-                progress(done + 1, len(kept))
+                progress(done + 1, work)
         same, split = self.same[kept], self.split[kept]
         people = self._people(kept)
         found = verify_pairs(scores, same, split, people)
@@ -126,7 +134,7 @@ class Ytf:
         items: dict[str, Array] = {"right": found.right, "scores": scores, "same": same, "fold": split}
         items |= {"left_subject": people[0], "right_subject": people[1]}
         if "hik_svm" in classifiers:
-            right = classify_by_histogram(histograms, same, split, cost)
+            right = classify_by_histogram(histograms, same, split, cost, progress=part_of(progress, len(kept), work))
             each = np.array([right[split == k].mean() for k in np.unique(split)])
             metrics["accuracy_hik_svm"] = _accuracy(each, right, people)
             details["hik_svm"] = {"fold_accuracies": each.tolist(), "deviation": float(each.std(ddof=1))}
@@ -155,9 +163,8 @@ class Ytf:
             histograms={
                 "mean of the score matrix": score_histogram(
                     SortedScores(scores[same]), SortedScores(scores[~same]), np.linspace(-1, 1, 101)
-                )
+                ).at(float(found.fold_thresholds.mean()), MEAN_OF_FOLDS)
             },
-            thresholds={"mean of the score matrix": float(found.fold_thresholds.mean())},
             worst=worst_decisions(
                 [embeddings.names[frames[self.left[pair]][0]] for pair in kept.tolist()],
                 [embeddings.names[frames[self.right[pair]][0]] for pair in kept.tolist()],
@@ -172,14 +179,18 @@ class Ytf:
             left_out=left_out,
         )
 
-    def _kept(self, frames: dict[str, Ints], allow_missing: bool) -> Ints:
+    def check_videos(self, names: Sequence[str]) -> None:
+        """ValueError with file and line where a video has no frame among these names."""
+        self._kept({name.rpartition("/")[0] for name in names}, allow_missing=False)
+
+    def _kept(self, frames: Collection[str], allow_missing: bool) -> Ints:
         here = np.array([left in frames and right in frames for left, right in zip(self.left, self.right, strict=True)])
         if not here.all() and not allow_missing:
             first = int(np.argmin(here))
             video = self.left[first] if self.left[first] not in frames else self.right[first]
             raise ValueError(
-                f"{self.path}, line {self.lines[first]}: no frame of {video!r} has an embedding, and "
-                f"{int((~here).sum()):,} pairs lack one; allow_missing leaves them out and counts them"
+                f"{self.path}, line {self.lines[first]}: there is no frame of {video!r}, and "
+                f"{int((~here).sum()):,} pairs lack one; {ALLOWED} them out and counts them"
             )
         if not here.any():
             raise ValueError(f"{self.path}: no pair has frames of both videos; names are like {self.left[0]}/frame.jpg")
@@ -236,7 +247,9 @@ def read_ytf(path: str | Path) -> Ytf:
     )
 
 
-def classify_by_histogram(histograms: Floats, same: Bools, split: Ints, cost: float = 1.0) -> Bools:
+def classify_by_histogram(
+    histograms: Floats, same: Bools, split: Ints, cost: float = 1.0, progress: Reporter | None = None
+) -> Bools:
     """(pairs,) whether each was decided rightly by the machine trained on the other splits.
 
     Args:
@@ -244,6 +257,7 @@ def classify_by_histogram(histograms: Floats, same: Bools, split: Ints, cost: fl
         same: (pairs,) truth.
         split: (pairs,).
         cost: C.
+        progress: called as `progress(done, total)` in pairs.
     """
     kernel = intersection_kernel(histograms, histograms)
     right = np.zeros(len(same), dtype=bool)
@@ -251,6 +265,8 @@ def classify_by_histogram(histograms: Floats, same: Bools, split: Ints, cost: fl
         tested, taught = np.flatnonzero(split == number), np.flatnonzero(split != number)
         machine = train_svm(kernel[np.ix_(taught, taught)], same[taught], cost)
         right[tested] = (machine.decide(kernel[np.ix_(tested, taught)]) >= 0) == same[tested]
+        if progress is not None:
+            progress(int((split <= number).sum()), len(split))
     return right
 
 
