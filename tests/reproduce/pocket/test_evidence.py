@@ -1,6 +1,7 @@
 """Judging: gains with intervals, sentences that hold and that do not, on records made by hand."""
 
 import math
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -8,8 +9,9 @@ import pytest
 
 from hypersphere.reproduce import Entry, Job, find_item, load_catalogue
 from hypersphere.reproduce.pocket import evidence as module
+from hypersphere.reproduce.pocket import measure
 from hypersphere.reproduce.pocket.evidence import Evidence, Gain, gain_of, interval, settings_of, subjects_of
-from hypersphere.reproduce.pocket.measure import PAIRS, probes, unseen_pairs
+from hypersphere.reproduce.pocket.measure import probes, unseen_pairs
 from hypersphere.reproduce.pocket.records import Record
 from hypersphere.reproduce.pocket.runs import Gathered
 from hypersphere.reproduce.pocket.settings import Setting, people, unique
@@ -18,17 +20,30 @@ ENTRY = Entry(id="p/table1", title="t", kind="pocket", claim="c.")
 GOOD, BAD, DEAD = people("good", "softmax"), people("bad", "normface"), people("dead", "coco")
 
 
+_FEW = 2000
+"""Pairs that tests judge: enough for an interval."""
+
+
 def evidence(good: float = 0.9, bad: float = 0.8, seeds: int = 3) -> Evidence:
     """Decisions that are right with these probabilities; the third setting stopped itself."""
     records = {}
     for number, (setting, share) in enumerate(((GOOD, good), (BAD, bad))):
         rng = np.random.default_rng(number)
         records[setting] = [
-            Record("x", seed, 1.0, numbers={"pairs": 100 * share + seed}, arrays={"pairs": rng.random(PAIRS) < share})
+            Record("x", seed, 1.0, numbers={"pairs": 100 * share + seed}, arrays={"pairs": rng.random(_FEW) < share})
             for seed in range(seeds)
         ]
     records[DEAD] = [Record("x", seed, 1.0, stopped="polar collapse") for seed in range(seeds)]
     return Evidence(Job(entry=ENTRY, seeds=tuple(range(seeds))), records)
+
+
+@pytest.fixture
+def few_pairs(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """2,000 pairs of unseen people instead of 12,000."""
+    module._unseen_subjects.cache_clear()
+    monkeypatch.setattr(measure, "PAIRS", _FEW)
+    yield
+    module._unseen_subjects.cache_clear()
 
 
 def test_a_gain_is_the_difference_of_means_in_points() -> None:
@@ -55,6 +70,7 @@ def test_when_a_gain_counts(gain: Gain, better: bool, not_worse: bool) -> None:
     assert (gain.better, gain.not_worse) == (better, not_worse)
 
 
+@pytest.mark.usefixtures("few_pairs")
 def test_better_and_not_better() -> None:
     found = evidence()
     assert found.better(GOOD, BAD).held is True
@@ -68,6 +84,7 @@ def test_better_and_not_better() -> None:
     assert found.better(GOOD, GOOD, equal=True).ours.startswith("+0.00")
 
 
+@pytest.mark.usefixtures("few_pairs")
 def test_a_run_that_stopped_is_said_to_have() -> None:
     found = evidence()
     row = found.row(DEAD, "pairs")
@@ -89,6 +106,7 @@ def test_larger_needs_every_seed() -> None:
     assert found.larger("pairs", GOOD, BAD).held is False
 
 
+@pytest.mark.usefixtures("few_pairs")
 def test_the_best_must_be_inside() -> None:
     found = evidence()
     other = people("other", "arcface")
@@ -123,11 +141,10 @@ def fake_record(setting: Setting, seed: int, rng: np.random.Generator) -> Record
     if setting.measure == "people":
         names = ("pairs", "pairs inner", "pairs euclidean", "pairs mirror", "probes", "precisions", "rank-1", "rank-10")
         numbers = {name: rng.uniform(80, 95) for name in (*names, "fisher", "logit spread", "range", "separation")}
-        arrays = {name: rng.random(PAIRS) < 0.9 for name in names[:4]}
-        arrays |= {"probes": rng.random(3600) < 0.6, "precisions": rng.random(400), "bias": rng.normal(size=200)}
-        return Record(
-            "x", seed, 1.0, "", numbers, {**arrays, "histogram same": histogram, "histogram other": histogram}
-        )
+        arrays = {name: rng.random(40) < 0.9 for name in names[:4]}
+        arrays |= {"probes": rng.random(180) < 0.6, "precisions": rng.random(20), "bias": rng.normal(size=200)}
+        arrays |= {"histogram same": histogram, "histogram other": histogram}
+        return Record("x", seed, 1.0, "m", "", numbers, arrays)
     names = ("accuracy", "similarity", "sample margin", "class margin")
     numbers = {name: rng.uniform(0.1, 0.9) for name in names}
     arrays = {
@@ -147,6 +164,7 @@ def fake_record(setting: Setting, seed: int, rng: np.random.Generator) -> Record
     return Record("x", seed, 1.0, "m", "", numbers, arrays)
 
 
+@pytest.mark.usefixtures("small")
 @pytest.mark.parametrize("stopped", [False, True], ids=["trained", "stopped"])
 @pytest.mark.parametrize("name", ITEMS)
 def test_every_item_judges_what_it_is_given(name: str, stopped: bool, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -161,16 +161,6 @@ def test_classes_are_measured_as_plain_loops_do(tmp_path: Path) -> None:
     assert numbers["class margin"] == pytest.approx(np.degrees(np.arccos(max(angles))), abs=1e-4)
 
 
-@pytest.fixture
-def small(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Fewer people and images to test with."""
-    monkeypatch.setattr(images, "NEW_IMAGES", 2)
-    monkeypatch.setattr(images, "UNSEEN", 20)
-    monkeypatch.setattr(measure, "UNSEEN", 20)
-    monkeypatch.setattr(measure, "PAIRS", 40)
-    monkeypatch.setattr(measure._Labelled, "labels", images.unseen_labels())
-
-
 @pytest.mark.usefixtures("small")
 def test_a_real_run_of_each_measure(tmp_path: Path) -> None:
     seen = train_and_measure(people("p", "softmax", *TINY), 0, tmp_path, "cpu")

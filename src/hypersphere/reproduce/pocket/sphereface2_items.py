@@ -60,12 +60,13 @@ def similarity_adjustment(evidence: Evidence) -> Outcome:
     return Outcome(findings=findings, figures=figures, notes=[PEOPLE, _LAMBDA])
 
 
-_R = 30.0
-_TOY = (f"head.scale={_R}", "head.balance=0.7", "head.power=1.0")
+_R, _T = 30.0, 3.0
+"""The paper prints no t for its toys. With t = 1 six people in the plane would need b near -21, far from its start."""
+_TOY = (f"head.scale={_R}", "head.balance=0.7", f"head.power={_T}")
 
 
 def toy(title: str, margin: float, dim: int) -> Setting:
-    """Features of six people, r = 30, t = 1."""
+    """Features of six people, r = 30, t = 3."""
     return features(title, "sphereface2", f"head.margin={margin}", *_TOY, dim=dim)
 
 
@@ -74,7 +75,8 @@ def outside(record: Record, margin: float) -> float:
     unit = normalize(torch.from_numpy(record.arrays["features"]))
     cosines = unit @ normalize(torch.from_numpy(record.arrays["prototypes"])).T
     labels = torch.from_numpy(record.arrays["labels"].astype(np.int64))
-    logits = _R * cosines + float(record.arrays["bias"][0])
+    adjusted = 2 * ((cosines.clamp(-1, 1) + 1) / 2) ** _T - 1
+    logits = _R * adjusted + float(record.arrays["bias"][0])
     own = torch.nn.functional.one_hot(labels, cosines.shape[1]).bool()
     kept = torch.where(own, logits > _R * margin, logits < -_R * margin)
     return float(kept.all(1).double().mean())
