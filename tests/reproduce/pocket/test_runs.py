@@ -72,9 +72,10 @@ def test_the_key_is_of_what_matters() -> None:
     assert len(keys) == 5
 
 
-def test_large_networks_come_first() -> None:
+def test_seeds_come_one_by_one_and_large_networks_first() -> None:
     big = people("big", "softmax", "backbone.name=lightcnn9")
-    assert [setting.title for setting, _ in unique([ONE, big], (0,)).values()] == ["big", "one"]
+    order = [(setting.title, seed) for setting, seed in unique([ONE, big], (0, 1)).values()]
+    assert order == [("big", 0), ("one", 0), ("big", 1), ("one", 1)]
 
 
 def test_a_record_comes_back(tmp_path: Path) -> None:

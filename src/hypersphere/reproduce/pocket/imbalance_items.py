@@ -42,7 +42,7 @@ def imbalanced(data: str, title: str, head: str, *options: str) -> Setting:
     """A loss on ten people, imbalanced."""
     kind, ratio = _DATA[data]
     uneven = (f"data.imbalance={kind}", f"data.imbalance_ratio={ratio}")
-    return classes(f"{data}: {title}", head, *options, *uneven, count=10, images=500, steps=400)
+    return classes(f"{data}: {title}", head, *options, *uneven, count=10, images=500, steps=300)
 
 
 def centred(data: str, name: str, weight: float) -> Setting:
@@ -201,7 +201,7 @@ _TAIL = ("data.imbalance=long_tailed", "data.imbalance_ratio=20.0")
 _MIXED = "train.mixup=0.2"
 _CENTROID = "head.add.zero_centroid.weight={}"
 _RETRAIN = (
-    "second.train.steps=150",
+    "second.train.steps=100",
     "second.train.mixup=0.0",
     "second.train.freeze_backbone=true",
     "second.train.sampler=class_balanced",
@@ -215,7 +215,7 @@ _SMOOTH = (
 
 
 def _tail(title: str, *more: str) -> Setting:
-    return classes(title, "softmax", *_TAIL, *more, count=100, images=60, steps=700)
+    return classes(title, "softmax", *_TAIL, *more, count=100, images=60, steps=500)
 
 
 def _staged(name: str, *stage: str) -> list[Setting]:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 TEN, HUNDRED = "10 people, 500 images each", "100 people, 60 images each"
-_SIZES = {TEN: (10, 500, 500), HUNDRED: (100, 60, 700)}
+_SIZES = {TEN: (10, 500, 350), HUNDRED: (100, 60, 500)}
 _REGULARISED = (0.0, 0.5, 1.0)
 _OPTIONS = {
     "cosface": ("head.margin=0.1",),

@@ -73,7 +73,10 @@ def features(title: str, head: str, *overrides: str, count: int = 6, dim: int = 
 
 
 def unique(settings: Iterable[Setting], seeds: Sequence[int]) -> dict[str, tuple[Setting, int]]:
-    """The runs that settings need, each once, by key; larger networks first, so that none of them comes last."""
-    runs = {setting.key(seed): (setting, seed) for setting in settings for seed in seeds}
-    order = sorted(runs, key=lambda key: runs[key][0].recipe(runs[key][1]).backbone["name"] == "cnn4")
+    """The runs that settings need, each once, by key: seed by seed, so that one cut short leaves whole seeds, and of
+    each seed larger networks first, so that none of them comes last.
+    """
+    wanted = list(settings)
+    runs = {setting.key(seed): (setting, seed) for seed in seeds for setting in wanted}
+    order = sorted(runs, key=lambda key: (runs[key][1], runs[key][0].recipe(runs[key][1]).backbone["name"] == "cnn4"))
     return {key: runs[key] for key in order}
