@@ -93,8 +93,8 @@ def keeps_outside(evidence: Evidence, setting: Setting, margin: float) -> Findin
 
 _FOUR = (
     "Four people with 200 images each, not the paper's six: near the bias it starts from, classes must be 90 degrees "
-    "apart, and of six people in the plane some shared a prototype's direction in every trial. Lines are the prototypes' "
-    "directions."
+    "apart, and of six people in the plane some shared a prototype's direction in every trial. Lines are the "
+    "prototypes' directions."
 )
 _PLANE = (toy("m = 0", 0.0, 2, 4), toy("m = 0.2", 0.2, 2, 4))
 
