@@ -91,12 +91,12 @@ def keeps_outside(evidence: Evidence, setting: Setting, margin: float) -> Findin
     )
 
 
-_FOUR = (
-    "Four people with 200 images each, not the paper's six: near the bias it starts from, classes must be 90 degrees "
-    "apart, and of six people in the plane some shared a prototype's direction in every trial. Lines are the "
-    "prototypes' directions."
+_THREE = (
+    "Three people with 200 images each and fixed prototypes 120 degrees apart, not the paper's six and learned ones: "
+    "in the plane some classes' learned prototypes ended in one direction in every trial with six people and with "
+    "four. Lines are the prototypes' directions."
 )
-_PLANE = (toy("m = 0", 0.0, 2, 4), toy("m = 0.2", 0.2, 2, 4))
+_PLANE = tuple(toy(f"m = {m:g}", m, 2, 3).but(f"m = {m:g}", "head.prototypes=simplex") for m in (0.0, 0.2))
 
 
 @pocket_item("sphereface2/fig7", _PLANE)
@@ -110,7 +110,7 @@ def plane(evidence: Evidence) -> Outcome:
     return Outcome(
         findings=[falling(evidence, *_PLANE), keeps_outside(evidence, _PLANE[1], 0.2)],
         figures={"fig7": figure},
-        notes=[CLASSES, _FOUR],
+        notes=[CLASSES, _THREE],
     )
 
 
