@@ -20,6 +20,7 @@ ROOMS = [
     "evaluation",
     "training",
     "theory",
+    "reproduce",
     "cli",
 ]
 FILES = sorted(SOURCE.rglob("*.py"))

@@ -7,7 +7,7 @@ import os
 import sys
 from collections.abc import Sequence
 
-from hypersphere.cli import advise, bench, data, demo, evaluate, explore, theory, train
+from hypersphere.cli import advise, bench, data, demo, evaluate, explore, reproduce, theory, train
 from hypersphere.training import TrainingStopped
 from hypersphere.version import __version__
 
@@ -19,12 +19,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     )
     parser.add_argument("--version", action="version", version=f"hypersphere {__version__}")
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
-    for group in (demo, train, data, evaluate, theory, explore, advise, bench):
+    for group in (demo, train, data, evaluate, theory, reproduce, explore, advise, bench):
         group.add_command(commands)
     options, rest = parser.parse_known_args(arguments)
     _take_settings(parser, options, rest)
     try:
-        options.run(options)
+        status = options.run(options)
         sys.stdout.flush()
     except BrokenPipeError:  # whoever read the output has seen enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -35,7 +35,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         print("hypersphere: interrupted", file=sys.stderr)
         return 130
-    return 0
+    return status or 0
 
 
 def _take_settings(parser: argparse.ArgumentParser, options: argparse.Namespace, rest: list[str]) -> None:

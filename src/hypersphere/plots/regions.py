@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -63,9 +63,25 @@ def draw_sphere_regions(
         viewer: the direction from which they are seen, not straight from above.
         pixels: along the diameter.
     """
+    figure = new_figure(2.5 * len(panels), 2.8)
+    for place, (title, labels, prototypes) in enumerate(panels, start=1):
+        axes = figure.add_subplot(1, len(panels), place)
+        draw_sphere_region(axes, labels, prototypes, viewer=viewer, pixels=pixels)
+        axes.set_title(title)
+    return figure
+
+
+def draw_sphere_region(
+    axes: Any,
+    labels: Labels,
+    prototypes: npt.NDArray[np.float64],
+    *,
+    viewer: tuple[float, float, float],
+    pixels: int = 401,
+) -> None:
+    """One such sphere on axes that are there; see `draw_sphere_regions`."""
     from matplotlib.colors import to_rgb
 
-    figure = new_figure(2.5 * len(panels), 2.8)
     palette = np.array([to_rgb(color) for color in (*COLORS, _MARGIN, _BLANK)])
     front = np.array(viewer) / np.linalg.norm(viewer)
     right = np.cross([0.0, 0.0, 1.0], front)
@@ -76,15 +92,11 @@ def draw_sphere_regions(
     depth = np.sqrt(np.maximum(1 - across**2 - down**2, 0.0))
     globe = across[..., None] * right + down[..., None] * up + depth[..., None] * front
     light = 0.75 + 0.25 * depth[..., None]
-    for place, (title, labels, prototypes) in enumerate(panels, start=1):
-        axes = figure.add_subplot(1, len(panels), place)
-        found = np.full(disc.shape, len(COLORS) + 1)
-        classes = labels(globe[disc])
-        found[disc] = np.where(classes < 0, len(COLORS), classes % len(COLORS))
-        picture = np.where(disc[..., None], palette[found] * light, 1.0)
-        axes.imshow(picture, origin="lower", extent=(-1, 1, -1, 1), interpolation="antialiased")
-        seen = prototypes[prototypes @ front > 0]
-        axes.scatter(seen @ right, seen @ up, color="black", s=16 if len(prototypes) < 50 else 3)
-        axes.set_title(title)
-        axes.set_axis_off()
-    return figure
+    found = np.full(disc.shape, len(COLORS) + 1)
+    classes = labels(globe[disc])
+    found[disc] = np.where(classes < 0, len(COLORS), classes % len(COLORS))
+    picture = np.where(disc[..., None], palette[found] * light, 1.0)
+    axes.imshow(picture, origin="lower", extent=(-1, 1, -1, 1), interpolation="antialiased")
+    seen = prototypes[prototypes @ front > 0]
+    axes.scatter(seen @ right, seen @ up, color="black", s=16 if len(prototypes) < 50 else 3)
+    axes.set_axis_off()

@@ -85,30 +85,33 @@ def report_caps() -> Report:
             mean, deviation = (math.degrees(v) for v in cap_angle_statistics(math.radians(angle), dim))
             rows.append(Row(f"angles in a {angle} degree cap, d = {dim}", f"{mean:.2f} ± {deviation:.2f}"))
     notes = ["The paper shows these as curves and prints no numbers. The mass lies at the edge for d = 512 (Prop. 2)."]
-    return Report("Area of a cap and angles in it (AmpFace Figs. 8, 9)", rows, notes, {"fig8-9": _draw_caps})
+    return Report(
+        "Area of a cap and angles in it (AmpFace Figs. 8, 9)",
+        rows,
+        notes,
+        {"fig8": _draw_areas, "fig9": _draw_cap_angles},
+    )
 
 
-def _draw_caps() -> Figure:
+def _draw_areas() -> Figure:
     angles = np.linspace(0.5, 90, 180)
     logs = log_cap_area(np.radians(angles), 512) / math.log(10)
+    lines = [Line("d = 512", angles, logs)]
+    panel = Panel("Area of a cap", "half-angle (degrees)", "log10 of its share of the sphere", lines)
+    return draw_panels([panel], width=5.4, height=3.8)
+
+
+def _draw_cap_angles() -> Figure:
+    angles = np.linspace(0.5, 90, 60)
     lines = []
     for dim in (512, 8):
-        mean, spread = np.degrees([cap_angle_statistics(float(a), dim) for a in np.radians(angles[::3])]).T
-        lines.append(Line(f"d = {dim}", angles[::3], mean, low=mean - spread, high=mean + spread))
+        mean, spread = np.degrees([cap_angle_statistics(float(a), dim) for a in np.radians(angles)]).T
+        lines.append(Line(f"d = {dim}", angles, mean, low=mean - spread, high=mean + spread))
     edges = [15, 30, 45, 60, 75, 90]
     lines += [Line(f"sampled, d = {dim}", edges, [_sampled_mean(edge, dim) for edge in edges], "o") for dim in (512, 8)]
     lines.append(Line("the edge", angles, angles, ":"))
-    area = [Line("d = 512", angles, logs)]
-    return draw_panels(
-        [
-            Panel("Area of a cap", "half-angle (degrees)", "log10 of its share of the sphere", area),
-            Panel(
-                "Uniform points in a cap", "half-angle (degrees)", "angle to the axis (degrees), ± 1 deviation", lines
-            ),
-        ],
-        width=4.4,
-        height=3.4,
-    )
+    label = "angle to the axis (degrees), ± 1 deviation"
+    return draw_panels([Panel("Uniform points in a cap", "half-angle (degrees)", label, lines)], width=5.4, height=3.8)
 
 
 def _sampled_mean(degrees: float, dim: int, count: int = 500) -> float:

@@ -1,0 +1,158 @@
+"""`hypersphere reproduce`: every figure and table of the papers as a command."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from hypersphere.core import Progress, check_choice, check_integer
+from hypersphere.reproduce import KINDS, Entry, Result, load_catalogue, missing, run_entry, state, write_pages
+from hypersphere.reproduce.pocket import gather, settings_of
+
+
+def add_command(commands: Any) -> None:
+    """Add `reproduce` to the command line."""
+    parser = commands.add_parser("reproduce", help="every figure and table of the papers, by name")
+    parser.add_argument("items", nargs="*", metavar="ITEM", help="such as normface/fig5")
+    parser.add_argument("--list", action="store_true", help="list the items, with what each needs")
+    parser.add_argument("--all", action="store_true", help="run every item that can run (of --kind and --paper)")
+    parser.add_argument("--kind", help=f"only items of a kind: {', '.join(KINDS)}")
+    parser.add_argument("--paper", help="only items of a paper, such as normface")
+    parser.add_argument("--data", type=Path, help="the data set that a real item needs: a file or a folder")
+    parser.add_argument("--seeds", type=int, default=1, help="runs of each training, from seed 0 on (%(default)s)")
+    parser.add_argument("--jobs", type=int, default=1, help="pocket items: processes that train at once (%(default)s)")
+    parser.add_argument("--device", default="cpu", help="pocket items: cpu, or cuda, which all processes share (cpu)")
+    parser.add_argument("--cache", type=Path, help="pocket items: folder of their runs (OUT/cache)")
+    parser.add_argument("--epochs", type=int, help="of a real item that trains, such as the paper's own number")
+    parser.add_argument(
+        "--pages", action="store_true", help="assemble the pages from the results in --out, run nothing"
+    )
+    parser.add_argument(
+        "--out", type=Path, default=Path("runs/reproduce"), help="folder for results, images and pages (%(default)s)"
+    )
+    parser.set_defaults(run=run_reproduce)
+
+
+def run_reproduce(options: argparse.Namespace) -> int:
+    """List items, or run them and sum up."""
+    catalogue = load_catalogue()
+    chosen = catalogue.select(kind=options.kind, paper=options.paper)
+    if options.pages:
+        write_pages(options.out, catalogue)
+        print(f"pages: {options.out / 'index.md'}")
+        return 0
+    if options.list or not (options.items or options.all):
+        _print_list(chosen, options.data)
+        return 0
+    if options.items and options.all:
+        raise ValueError("--all runs every item; name some, or leave their names out")
+    if options.data is not None and not options.data.exists():
+        raise ValueError(f"--data {options.data}: there is no such file or folder")
+    seeds = tuple(range(check_integer("--seeds", options.seeds, 1)))
+    if options.epochs is not None:
+        check_integer("--epochs", options.epochs, 1)
+    entries = [catalogue[name] for name in options.items] if options.items else chosen
+    problems = {entry.id: missing(entry, options.data) for entry in entries}
+    for name in options.items:
+        if problems[name]:
+            raise ValueError(f"{name} cannot run: {problems[name]}")
+    torch.set_num_threads(1)
+    ready = [entry for entry in entries if not problems[entry.id]]
+    training = {
+        "cache": options.cache or options.out / "cache",
+        "jobs": check_integer("--jobs", options.jobs, 1),
+        "device": _device(options.device),
+    }
+    _train_all(ready, seeds, training)
+    results: dict[str, Result] = {}
+    errors: dict[str, str] = {}
+    with Progress("items", "done") as progress:
+        for place, entry in enumerate(ready, start=1):
+            print(f"\n{entry.id}: {entry.title}", flush=True)
+            try:
+                result = run_entry(
+                    entry,
+                    options.out,
+                    data=options.data,
+                    seeds=seeds,
+                    epochs=options.epochs,
+                    progress=Progress,
+                    **training,
+                )
+            except (ValueError, OSError) as error:
+                if options.items:
+                    raise
+                errors[entry.id] = str(error)
+                print(f"  {error}", flush=True)
+                continue
+            results[entry.id] = result
+            _print_result(result, options.out)
+            progress(place, len(ready))
+    write_pages(options.out, catalogue)
+    return _sum_up(entries, results, errors, problems, options.out)
+
+
+def _device(name: str) -> str:
+    check_choice("--device", name.partition(":")[0], ("cpu", "cuda"))
+    if name.startswith("cuda") and not torch.cuda.is_available():
+        raise ValueError(f"--device {name}: there is no CUDA device here; use cpu")
+    return name
+
+
+def _train_all(entries: Sequence[Entry], seeds: tuple[int, ...], training: dict[str, Any]) -> None:
+    """The runs that the chosen items need, all together before any of them is judged."""
+    settings = settings_of([entry.id for entry in entries])
+    if not settings:
+        return
+    with Progress("training", "runs") as progress:
+        got = gather(settings, seeds, progress=progress, **training)
+    print(f"{len(got.records)} runs in {training['cache']}, {len(got.failures)} failed", flush=True)
+    for problem in got.failures.values():
+        print(f"  failed: {problem}", flush=True)
+
+
+def _print_list(entries: Sequence[Entry], data: Path | None) -> None:
+    width = max((len(entry.id) for entry in entries), default=0)
+    for entry in entries:
+        problem = missing(entry, data)
+        print(f"{entry.id:<{width}}  {entry.kind:<12}  {entry.title}{f'  [{problem}]' if problem else ''}")
+
+
+def _print_result(result: Result, folder: Path) -> None:
+    words = {True: "held", False: "DID NOT HOLD", None: ""}
+    for finding in result.findings:
+        beside = f" (paper {finding.paper})" if finding.paper else ""
+        said = [part for part in (words[finding.held], finding.note) if part]
+        end = f": {'; '.join(dict.fromkeys(said))}" if said else ""
+        print(f"  {finding.what}: {finding.ours}{beside}{end}")
+    for name in result.figures:
+        print(f"  written: {folder / 'images' / name}.png, .svg")
+
+
+def _sum_up(
+    entries: Sequence[Entry], results: dict[str, Result], errors: dict[str, str], problems: dict[str, str], folder: Path
+) -> int:
+    """The table at the end; 1 where an item broke, or a theory value is off and nothing says why."""
+    width = max((len(entry.id) for entry in entries), default=0)
+    print()
+    for entry in entries:
+        result = results.get(entry.id)
+        if entry.id in errors:
+            line = f"failed: {errors[entry.id]}"
+        elif result is not None:
+            line = f"{state(entry, result)}, {result.seconds:g} s"
+        else:
+            line = problems[entry.id]
+        print(f"{entry.id:<{width}}  {entry.kind:<12}  {line}")
+    left = len(entries) - len(results) - len(errors)
+    print(f"\n{len(results)} run, {left} left out, {len(errors)} failed; pages: {folder / 'index.md'}")
+    off = [
+        entry.id for entry in entries if entry.kind == "theory" and entry.id in results and results[entry.id].differs
+    ]
+    if off:
+        print(f"outside the tolerance, without a reason: {', '.join(off)}")
+    return 1 if errors or off else 0

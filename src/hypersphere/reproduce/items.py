@@ -1,0 +1,183 @@
+"""What a runnable item is: a function from a job to findings and figures, registered by its id."""
+
+from __future__ import annotations
+
+import contextlib
+import math
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from hypersphere.core import Reporter
+from hypersphere.reproduce.catalogue import Entry
+from hypersphere.theory import Report, Row
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+ProgressFactory = Callable[[str, str], contextlib.AbstractContextManager[Reporter]]
+"""Called with a title and a unit; gives a reporter of (done, total)."""
+
+
+@contextlib.contextmanager
+def silent(title: str, unit: str) -> Iterator[Reporter]:
+    """Progress that nobody sees."""
+    yield lambda done, total: None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Finding:
+    """One number or one sentence, beside the paper's.
+
+    Args:
+        what: in words, with the unit; for a claim the sentence.
+        ours: as text.
+        paper: as text; nothing where it prints none.
+        tolerance: within which the two had to agree.
+        held: whether they did, or the sentence was true; None where there was nothing to decide.
+        note: the reason of a difference, the interval, the seeds.
+    """
+
+    what: str
+    ours: str
+    paper: str = ""
+    tolerance: float | None = None
+    held: bool | None = None
+    note: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Outcome:
+    """What an item found.
+
+    Args:
+        findings: numbers and sentences.
+        figures: by file name without ending, what draws each.
+        notes: paragraphs.
+        seeds: that were used; those of the job by default.
+    """
+
+    findings: Sequence[Finding] = ()
+    figures: Mapping[str, Callable[[], Figure]] = field(default_factory=dict)
+    notes: Sequence[str] = ()
+    seeds: tuple[int, ...] | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Job:
+    """What an item is given.
+
+    Args:
+        entry: its line of the catalogue.
+        data: of a `real` item, the path.
+        seeds: of a `pocket` or `real` item that trains, one run each.
+        epochs: of a `real` item that trains; its own small number by default.
+        cache: of a `pocket` item, the folder of its runs.
+        jobs: of a `pocket` item, processes that train at once.
+        device: of a `pocket` item that trains.
+        progress: see `ProgressFactory`.
+    """
+
+    entry: Entry
+    data: Path | None = None
+    seeds: tuple[int, ...] = (0,)
+    epochs: int | None = None
+    cache: Path = Path("runs/reproduce/cache")
+    jobs: int = 1
+    device: str = "cpu"
+    progress: ProgressFactory = silent
+
+    def value(self, name: str, ours: float, *, digits: int | None = None, note: str = "") -> Finding:
+        """Ours beside the paper's value of that name in the catalogue, judged by its tolerance.
+
+        Args:
+            name: of the catalogue's `values`, or "row, column".
+            ours: the number.
+            digits: behind the point; as many as the paper prints, and one more, by default.
+            note: said besides the catalogue's reason.
+        """
+        paper = self.entry.printed(name)
+        tolerance = self.entry.tolerances.get(name, self.entry.tolerance)
+        held = None if tolerance is None or math.isnan(paper) else bool(abs(ours - paper) <= tolerance)
+        reason = self.entry.reasons.get(name, "") if not held else ""
+        places = _places(paper) + 1 if digits is None else digits
+        text = f"{ours:.{places}f}" if abs(ours) < 1e6 else f"{ours:.5g}"
+        return Finding(
+            what=name,
+            ours=text,
+            paper="" if math.isnan(paper) else f"{paper:.10g}",
+            tolerance=tolerance,
+            held=held,
+            note="; ".join(part for part in (reason, note) if part),
+        )
+
+    def claim(self, held: bool, ours: str, *, sentence: str = "", note: str = "") -> Finding:
+        """Whether a sentence was true: the catalogue's claim, or a part of it."""
+        return Finding(what=sentence or self.entry.claim, ours=ours, held=bool(held), note=note)
+
+
+Run = Callable[[Job], Outcome]
+_ITEMS: dict[str, Run] = {}
+
+
+def item(*ids: str) -> Callable[[Run], Run]:
+    """Decorator: the function runs the catalogue's entries of these ids."""
+
+    def enter(run: Run) -> Run:
+        for name in ids:
+            if name in _ITEMS:
+                raise ValueError(f"item {name!r} is registered twice")
+            _ITEMS[name] = run
+        return run
+
+    return enter
+
+
+def find_item(name: str) -> Run | None:
+    """What runs an id; None where nothing does yet."""
+    return _ITEMS.get(name)
+
+
+def item_ids() -> list[str]:
+    """Every id that something runs."""
+    return sorted(_ITEMS)
+
+
+def from_rows(rows: Iterable[Row]) -> list[Finding]:
+    """Rows of a theory report; `held` is read from their verdicts."""
+    verdicts = {"held": True, "reached": True, "DID NOT HOLD": False}
+    return [
+        Finding(
+            what=row.what,
+            ours=row.ours,
+            paper=row.paper,
+            held=verdicts.get(row.note.rpartition("corrected ")[2]),
+            note=row.note,
+        )
+        for row in rows
+    ]
+
+
+def from_report(
+    report: Report, figures: Mapping[str, str] | None = None, *, rows: Sequence[Row] | None = None
+) -> Outcome:
+    """A theory report as an outcome.
+
+    Args:
+        report: of `hypersphere.theory`.
+        figures: our names of those of its figures that belong here; all by default.
+        rows: those that belong here; all by default.
+    """
+    chosen = {name: name for name in report.figures} if figures is None else figures
+    return Outcome(
+        findings=from_rows(report.rows if rows is None else rows),
+        figures={new: report.figures[old] for old, new in chosen.items()},
+        notes=report.notes,
+    )
+
+
+def _places(number: float) -> int:
+    """Digits behind the point that a printed number has."""
+    text = f"{number:.10g}"
+    return len(text.partition(".")[2]) if "e" not in text else 0

@@ -1,0 +1,126 @@
+"""Largest Margins Tables 1 and 5, their MNIST columns: accuracy, class margin and mean sample margin."""
+
+from __future__ import annotations
+
+import functools
+import itertools
+import math
+import re
+from pathlib import Path
+from typing import Any
+
+from hypersphere.geometry import class_margin, sample_margins
+from hypersphere.plots import Line, Panel, draw_panels
+from hypersphere.reproduce.digits import train_digits
+from hypersphere.reproduce.items import Finding, Job, Outcome, item
+from hypersphere.reproduce.mnist_items import mnist
+
+EPOCHS = 1
+_METRICS = ("MNIST acc", "MNIST m_cls", "MNIST m_samp")
+_NAMES = {"CE": "softmax", "CosFace": "cosface", "ArcFace": "arcface", "NormFace": "normface"}
+_ROW = re.compile(
+    r"(?P<loss>CE|CosFace|ArcFace|NormFace)?(?: \(s = (?P<scale>\d+)\))?(?: ?\+? ?(?P<weight>0\.5 )?(?P<regular>R_sm))?"
+)
+
+
+def setting(row: str) -> tuple[str, dict[str, Any]]:
+    """The loss and its options of a row such as `CosFace (s = 20) + 0.5 R_sm`; margins as in App. C.2."""
+    match = _ROW.fullmatch(row)
+    if match is None or not (match["loss"] or match["regular"]):
+        raise ValueError(f"{row!r} is no row of Table 5")
+    weight = {None: 1.0, "0.5 ": 0.5}[match["weight"]] if match["regular"] else 0.0
+    if match["loss"] is None:
+        return "sample_margin", {}
+    options: dict[str, Any] = {} if match["loss"] == "CE" else {"scale": float(match["scale"])}
+    if match["loss"] in ("CosFace", "ArcFace"):
+        options["margin"] = 0.1
+    if match["loss"] == "NormFace":
+        options["learnable_scale"] = False
+    if weight:
+        options["add"] = {"sample_margin": {"weight": weight}}
+    return _NAMES[match["loss"]], options
+
+
+@functools.cache
+def _measure(data: Path, row: str, epochs: int, seed: int) -> tuple[float, float, float]:
+    """Test accuracy in per cent, class margin in degrees and mean sample margin of one row."""
+    train, test = mnist(data)
+    loss, options = setting(row)
+    trained = train_digits(train, loss, epochs=epochs, dim=128, options=options, seed=seed)
+    weight = trained.head.weight.detach()
+    features = trained.features(test)
+    margins = sample_margins(features, weight, test.labels)
+    right = margins > 0
+    if loss == "softmax":
+        logits = features @ weight.T + trained.bias()
+        right = logits.argmax(1) == test.labels
+    return 100 * float(right.double().mean()), math.degrees(float(class_margin(weight))), float(margins.mean())
+
+
+@item("largest-margins/table1", "largest-margins/table5")
+def margins(job: Job) -> Outcome:
+    """Every row of the table, on MNIST."""
+    assert job.data is not None
+    epochs = job.epochs or EPOCHS
+    measured: dict[str, tuple[float, float, float]] = {}
+    with job.progress(job.entry.id, "rows") as report:
+        for done, row in enumerate(job.entry.rows, start=1):
+            found = [_measure(job.data, row, epochs, seed) for seed in job.seeds]
+            measured[row] = tuple(sum(column) / len(found) for column in zip(*found, strict=True))
+            report(done, len(job.entry.rows))
+    findings = [
+        job.value(f"{row}, {metric}", ours, digits=(2, 2, 4)[place])
+        for row, values in measured.items()
+        for place, (metric, ours) in enumerate(zip(_METRICS, values, strict=True))
+    ]
+    notes = [
+        f"The 4-layer CNN with 128-D features (the paper does not print the width), {epochs} epochs (100 in the "
+        "paper), no augmentation; the sample margins are of test images, by cosines."
+    ]
+    return Outcome(
+        findings=[*_claims(job, measured), *findings],
+        figures={job.entry.id.split("/")[1]: lambda: _draw(measured)},
+        notes=notes,
+    )
+
+
+def _claims(job: Job, measured: dict[str, tuple[float, float, float]]) -> list[Finding]:
+    pairs = [(row, f"{row} + 0.5 R_sm") for row in measured if f"{row} + 0.5 R_sm" in measured]
+    wider = [row for row, more in pairs if measured[more][1] > measured[row][1]]
+    deeper = [row for row, more in pairs if measured[more][2] > measured[row][2]]
+    better = [row for row, more in pairs if measured[more][0] > measured[row][0]]
+    falls = []
+    for name in ("CosFace", "ArcFace", "NormFace"):
+        margins_ = [values[1] for row, values in measured.items() if re.fullmatch(rf"{name} \(s = \d+\)", row)]
+        falls.append(all(first > second for first, second in itertools.pairwise(margins_)))
+    count = len(pairs)
+    return [
+        job.claim(
+            len(wider) == count, f"{len(wider)} of {count}", sentence="0.5 R_sm raises the class margin of every loss"
+        ),
+        job.claim(
+            len(deeper) == count,
+            f"{len(deeper)} of {count}",
+            sentence="0.5 R_sm raises the sample margin of every loss",
+        ),
+        job.claim(
+            2 * len(better) > count, f"{len(better)} of {count}", sentence="0.5 R_sm raises the accuracy in most cases"
+        ),
+        job.claim(all(falls), f"{sum(falls)} of 3 losses", sentence="without it the class margin falls as s grows"),
+    ]
+
+
+def _draw(measured: dict[str, tuple[float, float, float]]) -> Any:
+    panels = []
+    for place, title in ((1, "class margin (degrees)"), (2, "mean sample margin")):
+        lines = []
+        for name in ("CosFace", "ArcFace", "NormFace"):
+            for more, style in (("", "-"), (" + 0.5 R_sm", "--")):
+                points = [
+                    (float(match[1]), values[place])
+                    for row, values in measured.items()
+                    if (match := re.fullmatch(rf"{name} \(s = (\d+)\){re.escape(more)}", row))
+                ]
+                lines.append(Line(f"{name}{more}", [x for x, _ in points], [y for _, y in points], style))
+        panels.append(Panel(f"MNIST: {title}", "scale s", title, lines))
+    return draw_panels(panels, width=4.6, height=3.6)

@@ -1,0 +1,175 @@
+"""The pages of `docs/reproduction`: the catalogue and the results that lie there, side by side."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+
+from hypersphere.reproduce.catalogue import KINDS, Catalogue, Entry
+from hypersphere.reproduce.items import Finding, find_item
+from hypersphere.reproduce.results import Result, read_results
+from hypersphere.reproduce.runner import missing, recipe_command
+
+_KIND_TEXT = {
+    "theory": "computed here, exactly or to a stated tolerance",
+    "illustration": "a schematic, redrawn",
+    "pocket": "the same experiment on data that the package makes itself: the paper's claim is tested, not its numbers",
+    "real": "runs when the data set is given with `--data`",
+}
+
+
+def write_pages(folder: Path, catalogue: Catalogue) -> list[Path]:
+    """`index.md` and a page per paper, from the results in `folder`; pages that say the same are left alone."""
+    results = read_results(folder)
+    pages = {"index": _index(catalogue, results)}
+    for paper in catalogue.papers:
+        pages[paper] = _paper(catalogue, paper, results)
+    folder.mkdir(parents=True, exist_ok=True)
+    written = []
+    for name, text in pages.items():
+        path = folder / f"{name}.md"
+        if not path.is_file() or path.read_text(encoding="utf-8") != text:
+            path.write_text(text, encoding="utf-8")
+        written.append(path)
+    return written
+
+
+def state(entry: Entry, result: Result | None) -> str:
+    """How far an item is, in a few words."""
+    if result is not None:
+        return result.verdict()
+    if find_item(entry.id) is not None:
+        return f"not run yet: needs {entry.needs}" if entry.kind == "real" else "not run yet"
+    return f"not run: {missing(entry, None).split(';')[0]}" if entry.kind == "real" else "not run yet"
+
+
+def _index(catalogue: Catalogue, results: Mapping[str, Result]) -> str:
+    lines = [
+        "# Every figure and table of the five papers",
+        "",
+        "Assembled by `hypersphere reproduce --pages --out docs/reproduction` from the catalogue and from the results "
+        "that `hypersphere reproduce ID --out docs/reproduction` wrote. What was not run is said to be so.",
+        "",
+        *(f"- **{kind}**: {_KIND_TEXT[kind]}." for kind in KINDS),
+        "",
+        "Held is a number within its tolerance of the paper's, or a claim found true. What did not hold is listed like "
+        "what did, with the reason where one is known.",
+        "",
+        *_table(["paper", *KINDS, "run", "of"], _counts(catalogue, results)),
+    ]
+    for paper, about in catalogue.papers.items():
+        rows = [
+            [
+                f"[{entry.number}]({paper}.md#{_anchor(entry)})",
+                entry.kind,
+                entry.title,
+                state(entry, results.get(entry.id)),
+            ]
+            for entry in catalogue.select(paper=paper)
+        ]
+        lines += ["", f"## {about.short}", "", *_table(["", "kind", "what it shows", "state"], rows)]
+    return "\n".join(lines) + "\n"
+
+
+def _counts(catalogue: Catalogue, results: Mapping[str, Result]) -> list[list[str]]:
+    rows = []
+    for paper, about in catalogue.papers.items():
+        entries = catalogue.select(paper=paper)
+        kinds = Counter(entry.kind for entry in entries)
+        run = sum(entry.id in results for entry in entries)
+        rows.append(
+            [f"[{about.short}]({paper}.md)", *(str(kinds[kind]) for kind in KINDS), str(run), str(len(entries))]
+        )
+    total = [str(sum(int(row[place]) for row in rows)) for place in range(1, len(KINDS) + 3)]
+    return [*rows, ["all", *total]]
+
+
+def _paper(catalogue: Catalogue, paper: str, results: Mapping[str, Result]) -> str:
+    about = catalogue.papers[paper]
+    lines = [f"# {about.short}", "", f"{about.title}. [All papers](index.md).", ""]
+    for entry in catalogue.select(paper=paper):
+        lines += _section(entry, results.get(entry.id))
+    return "\n".join(lines).rstrip("\n") + "\n"
+
+
+def _section(entry: Entry, result: Result | None) -> list[str]:
+    lines = [f"## {entry.number}", "", f"{entry.title} ({entry.kind}).", ""]
+    if entry.claim:
+        lines += [f"Claim: {entry.claim}", ""]
+    if entry.note:
+        lines += [entry.note, ""]
+    if result is None:
+        lines += [*_not_run(entry), ""]
+    else:
+        lines += [*_findings(result.findings), *(f"{note}\n" for note in result.notes)]
+        lines += [f"![{entry.number}: {entry.title}](images/{name}.png)\n" for name in result.figures]
+        seeds = f", seeds {', '.join(map(str, result.seeds))}" if entry.kind in ("pocket", "real") else ""
+        versions = " ".join(f"{name} {number}" for name, number in result.versions.items())
+        lines += [
+            f"`{result.command}`, {result.date}, {result.seconds:g} s{seeds}; {result.machine}; {versions}.",
+            "",
+        ]
+    if entry.rows and not (result is not None and _covers(entry, result)):
+        lines += _printed(entry)
+    return lines
+
+
+def _not_run(entry: Entry) -> list[str]:
+    if find_item(entry.id) is not None:
+        need = f" It needs {entry.needs}." if entry.kind == "real" else ""
+        return [f"**Not run yet.**{need} `{entry.command}`"]
+    if entry.kind == "real":
+        lines = [f"**Not run.** It needs {entry.needs}."]
+    else:
+        lines = [f"**Not run yet.** The paper's own experiment needs {entry.needs}."]
+    if entry.recipe:
+        lines += [f"The recipe for it: `{recipe_command(entry)}`."]
+    if entry.values:
+        lines += ["", f"The paper: {'; '.join(f'{name} {value:.10g}' for name, value in entry.values.items())}."]
+    return lines
+
+
+def _findings(findings: Sequence[Finding]) -> list[str]:
+    if not findings:
+        return []
+    words = {True: "yes", False: "**no**", None: ""}
+    rows = [
+        [
+            finding.what,
+            finding.paper,
+            finding.ours,
+            "" if finding.tolerance is None else f"{finding.tolerance:g}",
+            words[finding.held],
+            "" if finding.note in ("held", "reached") else finding.note,
+        ]
+        for finding in findings
+    ]
+    return [*_table(["", "paper", "ours", "tolerance", "held", "note"], rows), ""]
+
+
+def _covers(entry: Entry, result: Result) -> bool:
+    """Whether every number of the paper's table stands in the findings."""
+    names = {finding.what for finding in result.findings}
+    return all(
+        f"{row}, {column}" in names
+        for row, numbers in entry.rows.items()
+        for column, number in zip(entry.columns, numbers, strict=True)
+        if not math.isnan(number)
+    )
+
+
+def _printed(entry: Entry) -> list[str]:
+    rows = [[name, *("" if math.isnan(n) else f"{n:.10g}" for n in numbers)] for name, numbers in entry.rows.items()]
+    table = _table(["the paper prints", *entry.columns], rows)
+    return ["<details><summary>The paper's numbers</summary>", "", *table, "", "</details>", ""]
+
+
+def _table(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
+    lines = [heads, ["---"] * len(heads), *rows]
+    return [f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in line)} |" for line in lines]
+
+
+def _anchor(entry: Entry) -> str:
+    return entry.number.lower().replace(".", "").replace(" ", "-")

@@ -1,0 +1,141 @@
+"""Results: one JSON file and its pictures per item, written whole."""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from hypersphere.core.config import as_table, build
+from hypersphere.plots import save_figure
+from hypersphere.plots.style import whole_file
+from hypersphere.reproduce.items import Finding, Outcome
+from hypersphere.version import __version__
+
+
+@dataclass(frozen=True, kw_only=True)
+class Result:
+    """One item, as it was run.
+
+    Args:
+        id: of the catalogue.
+        command: that was typed.
+        date: day, in UTC.
+        seconds: it took.
+        machine: processor and system.
+        versions: of Python, torch, NumPy and hypersphere.
+        seeds: of what was random.
+        findings: see `Finding`.
+        notes: paragraphs.
+        figures: names of the pictures, without folder and ending.
+    """
+
+    id: str
+    command: str
+    date: str
+    seconds: float
+    machine: str
+    versions: Mapping[str, str]
+    seeds: tuple[int, ...]
+    findings: tuple[Finding, ...]
+    notes: tuple[str, ...] = ()
+    figures: tuple[str, ...] = ()
+
+    @property
+    def differs(self) -> bool:
+        """Whether something did not hold and nothing says why."""
+        return any(finding.held is False and not finding.note for finding in self.findings)
+
+    def verdict(self) -> str:
+        """In a few words: how many of the numbers and sentences held."""
+        judged = [finding for finding in self.findings if finding.held is not None]
+        held = sum(bool(finding.held) for finding in judged)
+        return f"{held} of {len(judged)} held" if judged else "drawn"
+
+
+def file_name(name: str) -> str:
+    """`normface-fig5` of `normface/fig5`."""
+    return name.replace("/", "-")
+
+
+def write_result(
+    folder: Path, name: str, outcome: Outcome, *, command: str, seconds: float, seeds: tuple[int, ...]
+) -> Result:
+    """Draw the figures (`images/`, PNG and SVG), then write the JSON (`results/`)."""
+    drawn = []
+    for label, draw in outcome.figures.items():
+        figure = draw()
+        stem = file_name(name) if label == name.split("/")[1] else f"{file_name(name)}-{label}"
+        for ending in ("png", "svg"):
+            save_figure(figure, folder / "images" / f"{stem}.{ending}")
+        slim(folder / "images" / f"{stem}.png")
+        drawn.append(stem)
+    result = Result(
+        id=name,
+        command=command,
+        date=datetime.now(UTC).strftime("%Y-%m-%d"),
+        seconds=round(seconds, 1),
+        machine=describe_machine(),
+        versions={
+            "python": platform.python_version(),
+            "torch": torch.__version__,
+            "numpy": np.__version__,
+            "hypersphere": __version__,
+        },
+        seeds=seeds,
+        findings=tuple(outcome.findings),
+        notes=tuple(outcome.notes),
+        figures=tuple(drawn),
+    )
+    with whole_file(folder / "results" / f"{file_name(name)}.json") as partial:
+        partial.write_text(json.dumps(as_table(result), indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+    return result
+
+
+def slim(path: Path) -> None:
+    """Write a picture again with a palette of 256 colours, a third of its size: there are a hundred of them."""
+    from PIL import Image
+
+    with Image.open(path) as picture:
+        small = picture.convert("RGB").quantize(256, dither=Image.Dither.NONE)
+    with whole_file(path) as partial:
+        small.save(partial, optimize=True)
+
+
+def read_result(path: Path) -> Result:
+    """A result file, checked."""
+    try:
+        table: Any = json.loads(path.read_text(encoding="utf-8"))
+    except (json.JSONDecodeError, UnicodeDecodeError) as error:
+        raise ValueError(f"{path}: not valid JSON: {error}") from None
+    if not isinstance(table, dict):
+        raise ValueError(f"{path}: expected an object, found a {type(table).__name__}")
+    try:
+        return build(Result, table)
+    except ValueError as error:
+        raise ValueError(f"{path}: {error}") from None
+
+
+def read_results(folder: Path) -> dict[str, Result]:
+    """All results of a folder, by id."""
+    results = [read_result(path) for path in sorted((folder / "results").glob("*.json"))]
+    return {result.id: result for result in results}
+
+
+def describe_machine() -> str:
+    """Processor, cores and system; the GPU, where there is one."""
+    processor = platform.processor() or platform.machine()
+    info = Path("/proc/cpuinfo")
+    if info.is_file():
+        names = [line.split(":", 1)[1].strip() for line in info.read_text().splitlines() if "model name" in line]
+        processor = names[0] if names else processor
+    gpu = f", {torch.cuda.get_device_name()}" if torch.cuda.is_available() else ""
+    return f"{processor}, {os.cpu_count()} cores{gpu}, {platform.system()}"

@@ -1,0 +1,75 @@
+"""`hypersphere reproduce`: listing, running, summing up, and saying what is missing."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from hypersphere.cli import main
+from hypersphere.reproduce import Finding, Job, Outcome, items
+
+
+def test_list(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["reproduce", "--list"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert len(lines) == 98
+    assert lines[5].startswith("sphereface/fig6")
+    assert lines[5].endswith("test); recipe recipes/papers/sphereface-casia-sfnet64.toml]")
+    assert main(["reproduce", "--kind", "theory", "--paper", "normface"]) == 0
+    assert capsys.readouterr().out.split()[:2] == ["normface/fig5", "theory"]
+
+
+def test_an_item_writes_result_figures_and_pages(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["reproduce", "sphereface2/fig6", "--out", str(tmp_path)]) == 0
+    text = capsys.readouterr().out
+    assert "g(-0.2) at t = 3: -0.872 (paper -0.9): held" in text
+    assert "1 run, 0 left out, 0 failed" in text
+    result = json.loads((tmp_path / "results" / "sphereface2-fig6.json").read_text())
+    assert result["command"] == "hypersphere reproduce sphereface2/fig6"
+    assert (tmp_path / "images" / "sphereface2-fig6.svg").exists()
+    assert (tmp_path / "index.md").exists()
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["sphereface2/fig66"], "did you mean 'sphereface2/fig6'?"),
+        (["--kind", "teory"], "did you mean 'theory'?"),
+        (["--paper", "sphereface3"], "did you mean 'sphereface'?"),
+        (["sphereface/fig7"], "needs CASIA-WebFace"),
+        (["sphereface2/fig6", "--all"], "--all"),
+        (["sphereface2/fig6", "--seeds", "0"], "--seeds"),
+        (["sphereface2/fig6", "--epochs", "0"], "--epochs"),
+        (["sphereface2/fig6", "--data", "nowhere"], "--data nowhere: there is no such file"),
+    ],
+)
+def test_what_is_wrong_is_said(
+    words: list[str], message: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["reproduce", *words, "--out", str(tmp_path)]) == 2
+    assert message in capsys.readouterr().err
+
+
+def test_the_status_tells_of_differences_and_failures(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(job: Job) -> Outcome:
+        raise ValueError("broken")
+
+    def differ(job: Job) -> Outcome:
+        return Outcome(findings=[Finding(what="x", ours="1", paper="2", held=False)])
+
+    chosen = ["reproduce", "--all", "--kind", "theory", "--paper", "normface", "--out", str(tmp_path)]
+    monkeypatch.setitem(items._ITEMS, "normface/fig5", differ)
+    assert main(chosen) == 1
+    assert "outside the tolerance, without a reason: normface/fig5" in capsys.readouterr().out
+    monkeypatch.setitem(items._ITEMS, "normface/fig5", fail)
+    assert main(chosen) == 1
+    assert "failed: broken" in capsys.readouterr().out
+    monkeypatch.setitem(items._ITEMS, "normface/fig5", lambda job: Outcome())
+    assert main(chosen) == 0
+
+
+def test_all_leaves_out_what_cannot_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["reproduce", "--all", "--kind", "real", "--paper", "sphereface2", "--out", str(tmp_path)]) == 0
+    assert "0 run, 9 left out" in capsys.readouterr().out
