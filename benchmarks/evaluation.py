@@ -26,9 +26,9 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from heads import at_least, cpu_model, peak_bytes
-
 import hypersphere as hs
+from hypersphere.cli.bench_head import peak_bytes
+from hypersphere.cli.bench_rows import device_name
 
 RESULTS = Path(__file__).parent / "results" / "evaluation.csv"
 DIM = 512
@@ -94,9 +94,10 @@ def ijb_ours(scale: float) -> tuple[str, float, Figures]:
     from hypersphere.evaluation.protocols.ijb_pairs import verify_templates
 
     units, left, right, same = draw_pairs(scale)
-    pairs = TemplatePairs(Path("pairs"), left, right, same, 0)
+    pairs = TemplatePairs(Path("pairs"), left, right, same, 0, np.empty(0, dtype=np.int64))
+    shown = dict.fromkeys(range(len(units)), "")
     start = time.perf_counter()
-    found = verify_templates(pairs, np.arange(len(units)), units, "at_most", [1e-2, 1e-4, 1e-5])
+    found = verify_templates(pairs, np.arange(len(units)), units, "at_most", [1e-2, 1e-4, 1e-5], shown)
     seconds = time.perf_counter() - start
     figures = {name: found.metrics[name].value for name in ("auc", "tar@far=1e-2", "tar@far=1e-4")}
     return f"{len(units):,} templates, {len(left):,} pairs", seconds, figures
@@ -137,7 +138,7 @@ def megaface_ours(scale: float) -> tuple[str, float, Figures]:
     near = Embeddings([f"p{k}" for k in range(len(probes))], probes)
     far = Embeddings([f"d{k}" for k in range(len(distractors))], distractors)
     people = np.repeat(np.arange(80), each)
-    protocol = Megaface(Path("lists"), tuple(near.names), people, tuple(far.names), None, None, 0)
+    protocol = Megaface(Path("probes"), Path("distractors"), tuple(near.names), people, tuple(far.names), None, None, 0)
     start = time.perf_counter()
     found = protocol.evaluate(near, far, fars=[1e-4, 1e-6])
     seconds = time.perf_counter() - start
@@ -210,7 +211,7 @@ def append_rows(path: Path, threads: int, rows: list[Measured]) -> None:
         "torch": version("torch"),
         "python": platform.python_version(),
         "platform": f"{platform.system()} {platform.machine()}",
-        "cpu": cpu_model(),
+        "cpu": device_name("cpu"),
     }
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("a", newline="") as file:
@@ -239,7 +240,7 @@ def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--scale", type=share, default=1.0, help="of the real size (%(default)s)")
     parser.add_argument("--peer-scale", type=share, default=0.1, help="where the dense way runs too (%(default)s)")
-    parser.add_argument("--threads", type=at_least(1), default=os.cpu_count(), help="threads of BLAS (%(default)s)")
+    parser.add_argument("--threads", type=int, default=os.cpu_count(), help="threads of BLAS (%(default)s)")
     parser.add_argument("--task", choices=tuple(TARGETS), help="only this one")
     parser.add_argument("--csv", type=Path, default=RESULTS, help="file to append to (results/evaluation.csv)")
     return parser.parse_args()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import math
 from collections.abc import Callable
 from pathlib import Path
@@ -9,6 +10,7 @@ from typing import Any
 
 import torch
 
+from hypersphere.cli.bench_head import FLOOR, Measured, draw_figure
 from hypersphere.data import PocketFaces, contact_sheet
 from hypersphere.engines import Curve, Similarity
 from hypersphere.losses.margins import AngularMargin, BoundedAngle, Psi
@@ -16,6 +18,19 @@ from hypersphere.plots import new_figure, save_figure
 from hypersphere.theory import ITEMS, TOY_LOSSES, draw_toy, solve_toy
 
 IMAGES = Path(__file__).parents[1] / "docs" / "images"
+
+RESULTS = Path(__file__).parents[1] / "benchmarks" / "results" / "head.csv"
+HEADS = (
+    FLOOR,
+    "hypersphere ArcFace",
+    "hypersphere ArcFace (captured)",
+    "hypersphere ArcFace (128 MiB budget)",
+    "hypersphere SphereFace2",
+    "plain torch ArcFace (compiled)",
+    "plain torch ArcFace",
+    "pytorch-metric-learning ArcFace",
+    "CCE (no margin)",
+)
 
 MARGINS: dict[str, Curve] = {
     "cos θ (no margin)": AngularMargin(),
@@ -75,7 +90,22 @@ def draw_item(name: str, figure: str) -> Callable[[], Any]:
     return draw
 
 
+def draw_heads() -> Any:
+    """Time and memory of heads over the number of classes: the last figures of every contestant on a GPU."""
+    with RESULTS.open(newline="") as file:
+        rows = [row for row in csv.DictReader(file) if row["median_ms"] and "NVIDIA" in row["device"]]
+    found: dict[int, dict[str, Measured | str]] = {}
+    for row in rows:
+        if row["contestant"] in HEADS:
+            numbers = (float(row[key]) for key in ("median_ms", "low_ms", "high_ms", "hot_ms", "memory_mib"))
+            found.setdefault(int(row["classes"]), {})[row["contestant"]] = Measured(*numbers)
+    return draw_figure(
+        {size: {name: found[size][name] for name in HEADS if name in found[size]} for size in sorted(found)}
+    )
+
+
 PICTURES = {
+    "heads": draw_heads,
     "margins": draw_margins,
     "adjustment": draw_adjustment,
     "pocket-faces": draw_pocket_faces,

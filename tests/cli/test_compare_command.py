@@ -80,3 +80,9 @@ def test_bench_train_prints_a_row_and_appends_it(tmp_path: Path, capsys: pytest.
 def test_bench_train_refuses_nothing_to_measure(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["bench", "train", "--steps", "0"]) == 2
     assert "--steps=0 must be an integer of at least 1" in capsys.readouterr().err
+
+
+def test_bench_train_measures_one_process(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    assert main(["bench", "train", "--steps", "1"]) == 2
+    assert "bench train measures one process: start it without torchrun" in capsys.readouterr().err

@@ -149,6 +149,35 @@ def test_missing_images_are_counted_if_allowed(lfw: Path, tmp_path: Path, capsys
     assert (table["counts"]["missing_images"], table["counts"]["pairs_left_out"]) == (1, 1)
     assert "pairs left out            1" in capsys.readouterr().out
     assert "1 missing images, 1 pairs left out" in (tmp_path / "a" / "report.html").read_text()
+    write_lfw_list(tmp_path / "lfw-pairs.txt")
+    found = ("--model", lfw / "net.onnx", "--data", tmp_path)
+    assert "line 3: there is no 'Person_A/Person_A_0003.jpg'" in fails(capsys, "pairs", *found, "--out", tmp_path / "b")
+    assert evaluate(tmp_path / "b", *found, "--allow-missing")["metrics"] == table["metrics"]
+    (tmp_path / "lfw-pairs.txt").write_text((lfw / "lfw-pairs.txt").read_text().replace("Person", "Nobody"))
+    error = fails(capsys, "pairs", *found, "--allow-missing", "--out", tmp_path / "c")
+    assert "expected one folder or tar in it with the images of lfw-pairs.txt (found none)" in error
+
+
+def test_without_out_results_go_to_runs(lfw: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert main(["evaluate", "pairs", "--model", str(lfw / "net.onnx"), "--data", str(lfw)]) == 0
+    found = sorted(path.name for path in (tmp_path / "runs" / "evaluation").iterdir())
+    assert found == ["items.npz", "report.html", "result.json"]
+
+
+def test_of_several_lists_pairs_txt_is_meant(lfw: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    data = tmp_path / "data"
+    write_faces(data / "faces")
+    lines = write_lfw_list(data / "all-pairs.txt").read_text().splitlines()
+    (data / "dev-pairs.txt").write_text("\n".join(lines))
+    command = ("--model", lfw / "net.onnx", "--data", data)
+    error = fails(capsys, "pairs", *command, "--out", tmp_path / "out")
+    assert "found all-pairs.txt, dev-pairs.txt" in error
+    (data / "pairs.txt").write_text("\n".join(["2\t3", *lines[1:13]]))
+    table = evaluate(tmp_path / "out", *command)
+    assert table["options"]["sets"] == ["pairs"]
+    assert (table["counts"]["pairs"], table["options"]["folds"]) == (12, 2)
+    assert list(table["files"]) == ["pairs.txt"]
 
 
 def test_two_results_side_by_side(lfw: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -118,7 +118,7 @@ def test_ijb_with_presets_and_choices(tmp_path: Path, capsys: pytest.CaptureFixt
     assert preset["metrics"]["tar@far=1e-2"]["value"] == wanted.metrics["tar@far=1e-2"].value
     fewer = saved(tmp_path, Embeddings(embeddings.names[1:], embeddings.values[1:]), "F")
     message = fails(capsys, "ijb", "--meta", tmp_path / "meta", *fewer)
-    assert "1 of 288 images have no embedding, first '1.jpg'" in message
+    assert "ijbc_face_tid_mid.txt, line 1: '1.jpg' has no embedding, and 1 of 288 images have none" in message
     page = report(tmp_path / "d", "ijb", "--meta", tmp_path / "meta", *fewer, "--allow-missing", "--fpir", "1e-1")
     assert "1 missing images" in page
     assert "CMC" in page
@@ -158,6 +158,43 @@ def test_megaface(tmp_path: Path) -> None:
     assert clean["counts"]["distractors"] == 398
 
 
+def test_distractors_of_their_own(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    near, far = official.write_megaface(tmp_path / "lists", people=4, each=3, distractors=48)
+    faces = PocketFaces(12, 4, size=16, difficulty=0.3)
+    for folder, embeddings in (("near", near), ("far", far)):
+        for place, name in enumerate(embeddings.names):
+            file = tmp_path / folder / name
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.write_bytes(encode(faces.read(place), 95))
+    linear_onnx(tmp_path / "net.onnx", size=16, batch=1)
+    (tmp_path / "net.contract.toml").write_text(CONTRACT)
+    words = ["megaface", "--probes", tmp_path / "lists" / "facescrub_features_list.json"]
+    words += ["--distractors", tmp_path / "lists" / "megaface_features_list.json_48_1", "--limit", "20"]
+    images = ["--images", tmp_path / "near", "--distractor-images", tmp_path / "far"]
+    made = evaluate(tmp_path / "a", *words, "--model", tmp_path / "net.onnx", *images, "--save-embeddings")
+    assert (made["counts"]["distractors"], made["options"]["limit"]) == (20, 20)
+    saved_files = {path.name for path in (tmp_path / "a").iterdir()}
+    assert {"embeddings.npy", "names.txt", "embeddings-distractors.npy", "names-distractors.txt"} <= saved_files
+    names = (tmp_path / "a" / "names-distractors.txt").read_text().splitlines()
+    assert (names, np.load(tmp_path / "a" / "embeddings-distractors.npy").shape) == (list(far.names[:20]), (20, 4))
+    ready = ["--embeddings", tmp_path / "a" / "embeddings.npy", "--list", tmp_path / "a" / "names.txt"]
+    ready += ["--distractor-embeddings", tmp_path / "a" / "embeddings-distractors.npy"]
+    ready += ["--distractor-list", tmp_path / "a" / "names-distractors.txt"]
+    page = report(tmp_path / "b", *words, *ready, *images)
+    again = json.loads((tmp_path / "b" / "result.json").read_text())
+    assert again["metrics"] == made["metrics"]
+    assert page.count("<li>") == sum(map(len, again["worst"].values())) == 20
+    (tmp_path / "far").rename(tmp_path / "near" / "far")
+    for name in far.names[20:]:
+        (tmp_path / "near" / "far" / name).unlink()
+    for child in (tmp_path / "near" / "far").iterdir():
+        child.rename(tmp_path / "near" / child.name)
+    joined = evaluate(tmp_path / "c", *words, "--model", tmp_path / "net.onnx", "--images", tmp_path / "near")
+    assert joined["metrics"] == made["metrics"], "what lies beyond the limit is not needed"
+    for limit, message in (("0", "limit=0 must be"), ("49", "limit=49 is above the number of distractors, 48")):
+        assert message in fails(capsys, *words[:-1], limit, *ready)
+
+
 def test_reid_from_a_folder_and_from_names(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     ready = saved(tmp_path, official.write_market(tmp_path / "market"))
     assert "CMC" in report(tmp_path / "a", "reid", "--market", tmp_path / "market", *ready)
@@ -178,7 +215,11 @@ def test_classify_by_an_array_and_by_a_run(tmp_path: Path, capsys: pytest.Captur
         (tmp_path / "faces" / f"{place}.png").write_bytes(encode(faces.read(place)))
     (tmp_path / "test.txt").write_text("".join(f"{place}.png {place // 4}\n" for place in range(16)))
     words = ["classify", "--test", tmp_path / "test.txt", "--images", tmp_path / "faces"]
-    by_run = evaluate(tmp_path / "a", *words, "--model", trained.folder, "--save-embeddings")
+    page = report(tmp_path / "a", *words, "--model", trained.folder, "--save-embeddings")
+    by_run = json.loads((tmp_path / "a" / "result.json").read_text())
+    wrong = len(by_run["worst"]["mistakes"])
+    assert wrong > 0
+    assert page.count("<li>") == wrong
     np.save(tmp_path / "W.npy", trained.head.weight.detach().numpy())
     ready = ["--embeddings", tmp_path / "a" / "embeddings.npy", "--list", tmp_path / "a" / "names.txt"]
     again = ["classify", "--test", tmp_path / "test.txt", *ready, "--prototypes", tmp_path / "W.npy"]
@@ -196,4 +237,47 @@ def test_what_a_protocol_cannot_take_is_refused(tmp_path: Path, capsys: pytest.C
     assert "this protocol takes one" in fails(capsys, *words, *ready, "--images", tmp_path, tmp_path)
     linear_onnx(tmp_path / "net.onnx", size=16, batch=1)
     model = ["--model", tmp_path / "net.onnx", "--images", tmp_path / "market" / "query"]
-    assert "84 of 84 images are missing, first 'query/0001_c1" in fails(capsys, *words, *model)
+    assert "/query; 84 of 84 images are missing" in fails(capsys, *words, *model)
+
+
+def test_rates_are_rates(capsys: pytest.CaptureFixture[str]) -> None:
+    words = {"pairs": ["--far"], "ytf": ["--splits", "s", "--far"], "ijb": ["--meta", "m", "--fpir"]}
+    for protocol, options in words.items():
+        for text, message in (
+            ("0", "0 must be above 0 and at most 1"),
+            ("2", "2 must be"),
+            ("x", "invalid rate value"),
+        ):
+            with pytest.raises(SystemExit, match="2"):
+                main(["evaluate", protocol, *options, text])
+            error = capsys.readouterr().err
+            assert f"argument {options[-1]}: " in error
+            assert message in error
+
+
+def test_missing_images_are_found_before_any_is_embedded(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "faces").mkdir()
+    (tmp_path / "faces" / "1.jpg").write_bytes(encode(PocketFaces(2, 2, size=16).read(0), 95))
+    model = ["--model", tmp_path / "no.onnx", "--images", tmp_path / "faces"]
+    official.write_ijb(tmp_path / "meta")
+    text = fails(capsys, "ijb", "--meta", tmp_path / "meta", *model)
+    assert "ijbc_face_tid_mid.txt, line 2: there is no '2.jpg' in " in text
+    assert "/faces; 287 of 288 images are missing; --allow-missing" in text
+    official.write_blufr(tmp_path / "config.mat")
+    text = fails(capsys, "blufr", "--config", tmp_path / "config.mat", *model)
+    assert "config.mat, imageList{1}: there is no 'Pocket_Person_00/Pocket_Person_00_0001.jpg'" in text
+    official.write_megaface(tmp_path)
+    lists = [
+        "--probes",
+        tmp_path / "facescrub_features_list.json",
+        "--distractors",
+        tmp_path / "megaface_features_list.json_400_1",
+    ]
+    assert "features_list.json, path[0]: there is no 'Pocket" in fails(capsys, "megaface", *lists, *model)
+    (tmp_path / "test.txt").write_text("1.jpg 0\n\n2.jpg 1\n")
+    np.save(tmp_path / "W.npy", np.eye(2, dtype=np.float32))
+    words = ["classify", "--test", tmp_path / "test.txt", "--prototypes", tmp_path / "W.npy", *model]
+    assert "test.txt, line 3: there is no '2.jpg'" in fails(capsys, *words)
+    official.write_ytf(tmp_path / "splits.txt")
+    text = fails(capsys, "ytf", "--splits", tmp_path / "splits.txt", *model)
+    assert "splits.txt, line 2: there is no frame of 'Pocket_Person_00/0', and 120 pairs lack one" in text

@@ -99,9 +99,11 @@ def test_a_file_that_is_its_own_base(tmp_path: Path) -> None:
         load_toml(tmp_path / "a.toml")
 
 
-def test_round_trip_through_toml(tmp_path: Path) -> None:
-    made = Outer(name='quo"ted', inner=Inner(many=(1.0, 1e-7)), free={"a": 1, "b": {"c": [True, "x"]}})
-    (tmp_path / "resolved.toml").write_text(to_toml(as_table(made)))
+@pytest.mark.parametrize("key", ["b", "two words", "é", "\N{GRINNING FACE}", 'quo"ted'])
+@pytest.mark.parametrize("name", ['quo"ted', "back\\slash\n", "é", "\N{GRINNING FACE}\N{MUSICAL SYMBOL G CLEF}"])
+def test_round_trip_through_toml(tmp_path: Path, name: str, key: str) -> None:
+    made = Outer(name=name, inner=Inner(many=(1.0, 1e-7)), free={"a": 1, key: {"c": [True, "x"]}})
+    (tmp_path / "resolved.toml").write_text(to_toml(as_table(made)), encoding="utf-8")
     again = build(Outer, load_toml(tmp_path / "resolved.toml"))
     assert again == made
     assert digest(again) == digest(made)

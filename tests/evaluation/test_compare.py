@@ -1,14 +1,28 @@
 """Two results side by side: the tests are those of the paired room, on the saved items."""
 
+import dataclasses
 import json
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from hypersphere.evaluation import Figure, Result, compare_tar, mcnemar, write_result
-from hypersphere.evaluation.compare import _difference, compare_results, read_result, write_comparison
-from hypersphere.evaluation.protocols import PairList, read_pairs
+from hypersphere.evaluation import Embeddings, Figure, Result, compare_tar, mcnemar, write_result
+from hypersphere.evaluation.compare import NO_TEST, compare_results, read_result, write_comparison
+from hypersphere.evaluation.protocols import (
+    Classify,
+    IjbOptions,
+    PairList,
+    evaluate_pairs,
+    read_blufr,
+    read_ijb,
+    read_megaface,
+    read_pairs,
+    read_reid,
+    read_ytf,
+)
+from tests.evaluation.protocols import official
 from tests.evaluation.protocols.standins import made_up, write_lfw_list
 from tests.plots.reader import Reader
 
@@ -38,7 +52,6 @@ def test_tests_are_those_of_the_saved_items(pairs: PairList, tmp_path: Path) -> 
     scores = one.items["scores"], two.items["scores"]
     assert found["tar@far=1e-1"] == compare_tar(*scores, pairs.same, 0.1, subjects=people, replicates=100)
     assert found["tar@far=1e-3"] is None
-    assert found["eer"] is None
     page = Reader(write_comparison(rows, *saved, tmp_path / "c").read_text())
     assert "mcnemar, exact" in page.words
     assert "embeddings.1.model" not in page.words, "the same option in both"
@@ -47,7 +60,7 @@ def test_tests_are_those_of_the_saved_items(pairs: PairList, tmp_path: Path) -> 
 def test_other_pairs_cannot_be_compared(pairs: PairList, tmp_path: Path) -> None:
     evaluated(pairs, tmp_path / "a", 1)
     evaluated(pairs.some(np.arange(60) != 1), tmp_path / "b", 1)
-    with pytest.raises(ValueError, match=r"a and .*b are results of different pairs"):
+    with pytest.raises(ValueError, match=r"a and .*b are results of different items"):
         compare_results(read_result(tmp_path / "a"), read_result(tmp_path / "b" / "result.json"))
     write_result(Result("classify", {"accuracy": Figure(1, 1, 1, 1, "exact")}, {}), tmp_path / "c")
     with pytest.raises(ValueError, match="different protocols"):
@@ -77,16 +90,159 @@ def test_damaged_results(pairs: PairList, tmp_path: Path) -> None:
         read_result(tmp_path / "a")
 
 
-def test_ranks_and_precisions_are_tested_too() -> None:
-    rng = np.random.default_rng(0)
-    people = np.arange(60) // 3
-    one = {"right": rng.random(60) < 0.6, "average_precisions": rng.random(60) * 0.5}
-    two = {"right": one["right"] | (rng.random(60) < 0.5), "average_precisions": one["average_precisions"] + 0.2}
-    for items in (one, two):
-        items |= {"left_subject": people, "right_subject": people}
-    rank = _difference("rank-1", one, two, 200)
-    assert rank == mcnemar(one["right"], two["right"])
-    mean = _difference("map", one, two, 200)
-    assert mean is not None
-    assert (mean.figure.value, mean.figure.low, mean.figure.high) == pytest.approx((0.2, 0.2, 0.2))
-    assert _difference("rank-5", one, two, 200) is None
+def test_every_figure_has_a_test_or_a_reason(pairs: PairList, tmp_path: Path) -> None:
+    evaluated(pairs, tmp_path / "a", 1.5)
+    evaluated(pairs, tmp_path / "b", 0.5)
+    rows = compare_results(*(read_result(tmp_path / name) for name in "ab"), replicates=50)
+    assert {row.name: row.why_not for row in rows if row.difference is None} == {
+        "tar@far=1e-3": NO_TEST["missing"],
+        "fnmr@fmr=1e-3": NO_TEST["missing"],
+    }
+    found = {row.name: row.difference for row in rows}
+    missed, accepted = found["fnmr@fmr=1e-1"], found["tar@far=1e-1"]
+    assert missed is not None
+    assert accepted is not None
+    assert missed.figure.value == pytest.approx(-accepted.figure.value)
+    assert missed.p_value == accepted.p_value
+    for row in rows:
+        if row.difference is not None:
+            assert row.difference.figure.value == pytest.approx(row.second.value - row.first.value)
+
+
+def test_sets_are_compared_one_by_one(pairs: PairList, tmp_path: Path) -> None:
+    sets = [dataclasses.replace(pairs, title=title) for title in ("one", "two")]
+    made = {}
+    for folder, noise in (("a", 1.5), ("b", 0.5)):
+        several = [[made_up(pairs.names, noise=noise, seed=seed)] for seed in (0, 1)]
+        result = evaluate_pairs(list(zip(sets, several, strict=True)), fars=[0.1], replicates=20)
+        write_result(result, tmp_path / folder)
+        made[folder] = [pairs.evaluate(each, fars=[0.1], replicates=20) for each in several]
+    rows = compare_results(read_result(tmp_path / "a"), read_result(tmp_path / "b"), replicates=30)
+    found = {row.name: row.difference for row in rows}
+    assert None not in found.values()
+    for place, title in enumerate(("one", "two")):
+        one, two = made["a"][place].items, made["b"][place].items
+        assert found[f"{title}/accuracy"] == mcnemar(one["right"], two["right"])
+        people = one["left_subject"], one["right_subject"]
+        wanted = compare_tar(one["scores"], two["scores"], pairs.same, 0.1, subjects=people, replicates=30)
+        assert found[f"{title}/tar@far=1e-1"] == wanted
+
+
+def test_snapshots_are_compared_by_the_share_that_decides_rightly(pairs: PairList, tmp_path: Path) -> None:
+    for folder, noise in (("a", 1.5), ("b", 0.5)):
+        several = [made_up(pairs.names, noise=noise, seed=seed) for seed in (0, 1)]
+        write_result(pairs.evaluate(several, fars=[0.1], replicates=20), tmp_path / folder)
+    saved = [read_result(tmp_path / name) for name in "ab"]
+    row = next(row for row in compare_results(*saved, replicates=30) if row.name == "mean_snapshot_accuracy")
+    assert row.difference is not None
+    assert row.difference.figure.value == pytest.approx(row.second.value - row.first.value)
+    assert row.difference.test == "paired bootstrap over subjects"
+
+
+def test_figures_of_one_result_alone_are_named(pairs: PairList, tmp_path: Path) -> None:
+    evaluated(pairs, tmp_path / "a", 1)
+    write_result(pairs.evaluate(made_up(pairs.names), fars=[0.1, 0.2], replicates=20), tmp_path / "b")
+    saved = [read_result(tmp_path / name) for name in "ab"]
+    words = Reader(write_comparison(compare_results(*saved, replicates=5), *saved, tmp_path / "c").read_text()).words
+    assert "Not compared, only in a: tar@far=1e-3, fnmr@fmr=1e-3." in words
+    assert "Not compared, only in b: tar@far=2e-1, fnmr@fmr=2e-1." in words
+
+
+def test_what_was_not_saved_says_so(pairs: PairList, tmp_path: Path) -> None:
+    for folder in "ab":
+        evaluated(pairs, tmp_path / folder, 1)
+    (tmp_path / "b" / "items.npz").unlink()
+    saved = [read_result(tmp_path / name) for name in "ab"]
+    rows = compare_results(*saved)
+    assert {row.why_not for row in rows} == {NO_TEST["items"], NO_TEST["missing"]}
+    words = Reader(write_comparison(rows, *saved, tmp_path / "c").read_text()).words
+    assert NO_TEST["items"] in words
+
+
+def shaken(embeddings: Embeddings, noise: float) -> Embeddings:
+    spread = noise * embeddings.values.std() * np.random.default_rng(1).normal(size=embeddings.values.shape)
+    return Embeddings(embeddings.names, embeddings.values + spread)
+
+
+def blufr(folder: Path, noise: float) -> Result:
+    embeddings = official.write_blufr(folder / "config.mat")
+    return read_blufr(folder / "config.mat").evaluate(shaken(embeddings, noise))
+
+
+def ijb(folder: Path, noise: float) -> Result:
+    embeddings = official.write_ijb(folder)
+    options = IjbOptions(search="both", tar_rule="interpolated")
+    return read_ijb(folder).evaluate(shaken(embeddings, noise), options=options, fars=[0.1], fpirs=[0.1])
+
+
+def megaface(folder: Path, noise: float) -> Result:
+    near, far = official.write_megaface(folder)
+    protocol = read_megaface(folder / "facescrub_features_list.json", folder / "megaface_features_list.json_400_1")
+    return protocol.evaluate(shaken(near, noise), far, fars=[1e-2])
+
+
+def reid(folder: Path, noise: float) -> Result:
+    embeddings = official.write_market(folder / "market")
+    return read_reid(folder / "market").evaluate(shaken(embeddings, noise))
+
+
+def ytf(folder: Path, noise: float) -> Result:
+    embeddings = official.write_ytf(folder / "splits.txt")
+    return read_ytf(folder / "splits.txt").evaluate(shaken(embeddings, noise), fars=[0.1])
+
+
+def classify(folder: Path, noise: float) -> Result:
+    names = tuple(f"{k}.png" for k in range(120))
+    rows = Embeddings(names, np.eye(4, dtype=np.float32).repeat(30, axis=0))
+    protocol = Classify(folder, names, np.arange(120) // 30, np.array([200, 50, 40, 2]))
+    return protocol.evaluate(shaken(rows, 3 * noise), np.eye(4))
+
+
+@pytest.mark.parametrize("protocol", [blufr, ijb, megaface, reid, ytf, classify], ids=lambda each: each.__name__)
+def test_figures_of_every_protocol_are_paired(protocol: Callable[[Path, float], Result], tmp_path: Path) -> None:
+    for name, noise in (("a", 0.6), ("b", 0.0)):
+        write_result(protocol(tmp_path, noise), tmp_path / name)
+    rows = compare_results(read_result(tmp_path / "a"), read_result(tmp_path / "b"), replicates=60)
+    for row in rows:
+        if row.difference is not None:
+            assert isinstance(row.first, Figure)
+            assert isinstance(row.second, Figure)
+            assert row.difference.figure.value == pytest.approx(row.second.value - row.first.value), row.name
+            assert row.difference.figure.n == row.first.n or row.name.startswith("accuracy_"), row.name
+    alone = {row.name for row in rows if row.why_not not in ("", NO_TEST["missing"])}
+    assert alone == {"ijb": {"auc", "eer"}, "classify": {"class_margin", "sample_margin_minimum"}}.get(
+        protocol.__name__, set()
+    )
+    tests = {row.name.partition("@")[0]: row.difference.test for row in rows if row.difference is not None}
+    assert tests == TESTS[protocol.__name__]
+
+
+PEOPLE = "paired bootstrap over subjects"
+TESTS = {
+    "blufr": {
+        "vr": "paired t over trials",
+        "vr_less_sd": "paired bootstrap over trials",
+        "dir": "paired t over trials",
+        "dir_less_sd": "paired bootstrap over trials",
+    },
+    "ijb": dict.fromkeys(
+        [
+            *("tar", "fnmr", "rank-1", "rank-5", "rank-10", "tpir"),
+            *("merged_rank-1", "merged_rank-5", "merged_rank-10", "merged_tpir"),
+        ],
+        PEOPLE,
+    ),
+    "megaface": dict.fromkeys(["rank-1", "rank-5", "rank-10", "tar"], PEOPLE),
+    "reid": dict.fromkeys(["map", "rank-1", "rank-5", "rank-10"], PEOPLE),
+    "ytf": {
+        "accuracy": "mcnemar, exact",
+        "accuracy_hik_svm": "mcnemar, exact",
+        **dict.fromkeys(["auc", "eer", "tar", "fnmr"], PEOPLE),
+    },
+    "classify": {
+        "accuracy": "mcnemar, exact",
+        "sample_margin": "paired bootstrap over samples",
+        "sample_margin_share_positive": "paired bootstrap over samples",
+        **{f"accuracy_{group}": PEOPLE for group in ("many", "medium", "few", "all")},
+    },
+}

@@ -8,8 +8,21 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from scipy.stats import ttest_rel
 
-from hypersphere.evaluation import Difference, NotMeasurable, compare_accuracy, compare_tar, mcnemar
+from hypersphere.evaluation import (
+    Difference,
+    Matches,
+    NotMeasurable,
+    Roc,
+    compare_accuracy,
+    compare_tar,
+    mcnemar,
+    open_set_roc,
+    roc_curve,
+)
+from hypersphere.evaluation.identification import open_set_scores
+from hypersphere.evaluation.paired import Reading, compare_curves, compare_lowered, compare_open_set, compare_trials
 
 
 def decisions(both: int, first: int, second: int, neither: int) -> tuple[np.ndarray, np.ndarray]:
@@ -122,3 +135,73 @@ def test_what_cannot_be_measured_cannot_be_compared() -> None:
     assert compare_tar(first, second, same, 1e-3) == NotMeasurable(600, 3000)
     with pytest.raises(ValueError, match="lists of the same pairs"):
         mcnemar([True], [True, False])
+
+
+def test_readings_share_their_draws() -> None:
+    first, second, same, subjects = simulated(0, 0.3)
+    readings = [Reading(Roc.eer, 600), Reading(lambda roc: roc.tar_at(0.05), 600)]
+    equal_error, tar = compare_curves(first, second, same, readings, subjects=subjects, replicates=60, seed=5)
+    assert tar == compare_tar(first, second, same, 0.05, subjects=subjects, replicates=60, seed=5)
+    assert equal_error.figure.value == pytest.approx(roc_curve(second, same).eer() - roc_curve(first, same).eer())
+    assert equal_error.figure.high < 0
+
+
+def test_open_sets_against_plain_loops() -> None:
+    rng = np.random.default_rng(2)
+    people, galleries = np.repeat(np.arange(20), 6), [np.arange(10), np.arange(10, 20)]
+    systems: list[list[np.ndarray]] = [[], []]
+    mates = []
+    for gallery in galleries:
+        for system, strength in zip(systems, (0.6, 1.5), strict=True):
+            table = rng.normal(size=(120, 10)) + strength * (people[:, None] == gallery)
+            order = np.argsort(-table, axis=1)
+            scores = np.take_along_axis(table, order, axis=1).astype(np.float32)
+            matches = Matches(order, scores)
+            system.append(open_set_scores(matches, people, gallery, 1)[0])
+            assert open_set_roc(matches, people, gallery).impostors == 60
+        mates.append(np.isin(people, gallery))
+
+    def rate(scores: np.ndarray, mated: np.ndarray, times: np.ndarray) -> float:
+        own = [(s, t) for s, m, t in zip(scores, mated, times, strict=True) if m]
+        others = [(s, t) for s, m, t in zip(scores, mated, times, strict=True) if not m]
+        best = 0.0
+        for threshold in sorted({s for s, _ in own + others if np.isfinite(s)}):
+            wrong = sum(t for s, t in others if s >= threshold) / sum(t for _, t in others)
+            if wrong <= 0.2:
+                best = max(best, sum(t for s, t in own if s >= threshold) / sum(t for _, t in own))
+        return best
+
+    def mean_rate(system: list[np.ndarray], times: np.ndarray) -> float:
+        return sum(rate(scores, mated, times) for scores, mated in zip(system, mates, strict=True)) / 2
+
+    found = compare_open_set(*systems, mates, 0.2, subjects=people, replicates=8, seed=1)
+    assert isinstance(found, Difference)
+    everyone = np.ones(120)
+    assert found.figure.value == pytest.approx(mean_rate(systems[1], everyone) - mean_rate(systems[0], everyone))
+    draws, values = np.random.default_rng(1), []
+    for _ in range(8):
+        times = np.bincount(draws.integers(20, size=20), minlength=20)[people]
+        values.append(mean_rate(systems[1], times) - mean_rate(systems[0], times))
+    low, high = np.percentile(values, [2.5, 97.5])
+    assert (found.figure.low, found.figure.high) == pytest.approx(
+        (min(low, found.figure.value), max(high, found.figure.value))
+    )
+    assert compare_open_set(*systems, mates, 1e-3, subjects=people) == NotMeasurable(60, 3000)
+
+
+def test_trials_by_the_paired_t_test() -> None:
+    rng = np.random.default_rng(4)
+    first = rng.normal(0.9, 0.02, 10)
+    second = first + rng.normal(0.01, 0.01, 10)
+    found, wanted = compare_trials(first, second), ttest_rel(second, first)
+    assert found.p_value == pytest.approx(wanted.pvalue)
+    bounds = wanted.confidence_interval()
+    assert (found.figure.low, found.figure.high) == pytest.approx((bounds.low, bounds.high))
+    assert (compare_trials(first, first).p_value, compare_trials(first, first + 1).p_value) == (1, pytest.approx(0))
+    lowered = compare_lowered(first, second, replicates=200)
+    assert lowered.figure.value == pytest.approx(
+        second.mean() - np.std(second, ddof=1) - first.mean() + np.std(first, ddof=1)
+    )
+    assert lowered.figure.low < lowered.figure.value < lowered.figure.high
+    same = compare_lowered(first, first, replicates=20)
+    assert (same.figure.low, same.figure.high, same.p_value) == (0, 0, 1)

@@ -30,6 +30,7 @@ def test_the_page_has_it_all(result: Result, tmp_path: Path) -> None:
     assert reader.tags.count("img") == 2 * images + 4
     for text in ("Not all of the protocol was measured: 3 missing images.", "accuracy", "not measurable with n=30"):
         assert text in reader.words
+    assert "Scores of all; the line is the mean of the folds' thresholds." in reader.words
     for text in ("made up, seed 0", "similarity", "Threshold rule", "Folds", "Worst false non-matches", "60 pairs"):
         assert text in reader.words
     assert "script" not in reader.tags
@@ -40,6 +41,12 @@ def test_without_pictures_the_worst_pairs_are_a_table(result: Result, tmp_path: 
         reader = Reader(write_report(result, tmp_path, pictures=pictures).read_text())
         assert "li" not in reader.tags
         assert result.worst["false matches"][0].left in reader.words
+    name = result.worst["false matches"][0].left
+    picture = np.zeros((4, 4, 3), np.uint8)
+    some = write_report(result, tmp_path, pictures=lambda each: None if each == name else picture)
+    reader = Reader(some.read_text())
+    assert "li" in reader.tags
+    assert name in reader.words
     words = Reader(write_report(dataclasses.replace(result, worst={"false matches": []}), tmp_path).read_text()).words
     assert "Worst false matches\nNone." in words
 

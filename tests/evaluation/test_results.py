@@ -32,10 +32,11 @@ def example() -> Result:
         curves={"all": roc},
         cmc={"rank": np.array([0.5, 1.0])},
         histograms={
-            "all": score_histogram(SortedScores(scores[same]), SortedScores(scores[~same]), np.linspace(-9, 9, 7))
+            "all": score_histogram(SortedScores(scores[same]), SortedScores(scores[~same]), np.linspace(-9, 9, 7)).at(
+                0.25, "a guess"
+            )
         },
-        thresholds={"all": 0.25},
-        worst={"false matches": [ScoredPair("a", "b", 0.9, 0.5)], "false non-matches": []},
+        worst={"false matches": [ScoredPair("a", "b", 0.9, 0.5)], "mistakes": [ScoredPair("c", "d", 1, 0, "e")]},
         items={"right": same, "scores": scores},
         items_digest="abc",
     )
@@ -54,7 +55,13 @@ def test_the_file_has_what_the_schema_promises(tmp_path: Path) -> None:
     assert table["rules"] == list(RULE_SENTENCES)
     assert table["cmc"] == {"rank": [0.5, 1.0]}
     assert sum(table["histograms"]["all"]["genuine"]) == 2000
-    assert table["histograms"]["all"]["threshold"] == 0.25
+    drawn = table["histograms"]["all"]
+    assert (drawn["threshold"], drawn["threshold_rule"], drawn["kinds"]) == (
+        0.25,
+        "a guess",
+        ["one person", "two people"],
+    )
+    assert table["worst"]["mistakes"] == [{"left": "c", "right": "d", "score": 1, "threshold": 0, "note": "e"}]
     assert table["worst"]["false matches"] == [{"left": "a", "right": "b", "score": 0.9, "threshold": 0.5}]
     curve = table["curves"]["all"]
     assert curve["thresholds"][0] == "inf"

@@ -22,7 +22,7 @@ def found(tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, Any]]:
 def test_every_loss_and_gradient_is_that_of_one_process(found: list[dict[str, Any]]) -> None:
     wrong = {what: value for each in found for what, value in each["equality"].items() if not value < 1e-12}
     assert not wrong, f"{len(wrong)} errors, such as {list(wrong.items())[:20]}"
-    assert len(found[0]["equality"]) > 5 * (4 * len(CASES) + 3 * len(hs.list_heads()))
+    assert len(found[0]["equality"]) > 3 * (4 * len(CASES) + 3 * len(hs.list_heads()))
 
 
 def test_a_parallel_network_and_a_sharded_head_train_as_one_process(found: list[dict[str, Any]]) -> None:

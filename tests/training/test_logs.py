@@ -1,5 +1,7 @@
 """Logs besides the JSON lines: TensorBoard's events, and Weights & Biases, of which a double stands in."""
 
+import json
+import math
 import sys
 from pathlib import Path
 from types import SimpleNamespace
@@ -7,7 +9,9 @@ from typing import Any
 
 import pytest
 
-from hypersphere.training import TensorBoard, Trainer, WeightsAndBiases, load_recipe
+from hypersphere.cli import main
+from hypersphere.data import PocketFaces
+from hypersphere.training import Checkpoints, TensorBoard, Trainer, WeightsAndBiases, load_recipe
 from hypersphere.training.logs import figures_in_words, read_log
 from tests.training.small import RECIPE
 
@@ -74,3 +78,45 @@ def test_what_is_not_installed_is_named(module: str, make: Any, message: str, mo
 def test_figures_in_words() -> None:
     figures = {"step": 3.0, "loss": 1.23456, "satisfied": 0.876, "angle": 45.678, "rate": 0.1}
     assert figures_in_words(figures) == "loss 1.235, rate 0.1, angle 45.7°, margins satisfied 88%"
+
+
+def test_what_is_not_finite_is_left_out_of_the_log(path: Path, tmp_path: Path) -> None:
+    source = PocketFaces(6, 8, size=16)
+    source.labels[6:] = -1
+    recipe = load_recipe(path, ["train.steps=8", "train.log_every=1", "train.batch_size=2", "train.checkpoint_every=4"])
+    Trainer(recipe, tmp_path / "run", source=source, evaluate=lambda _: math.nan).run()
+    lines = (tmp_path / "run" / "log.jsonl").read_text().splitlines()
+    assert not any("NaN" in line for line in lines)
+    records = [json.loads(line) for line in lines]
+    assert {record["step"] for record in records} == set(range(1, 9))
+    assert any("loss" in record and "angle" not in record for record in records), "a batch without labels has no angle"
+    assert any("angle" in record for record in records)
+    assert not any("score" in record for record in records)
+    assert Checkpoints(tmp_path / "run" / "checkpoints").best() is None
+
+
+def test_every_stage_has_loggers_of_its_own(path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    calls: list[Any] = []
+
+    def init(**options: Any) -> Any:
+        name = options["id"]
+        calls.append(("begun", name, options["config"]["train"]["steps"]))
+        return SimpleNamespace(
+            log=lambda record, step: calls.append(("logged", name, step)),
+            finish=lambda: calls.append(("finished", name)),
+        )
+
+    monkeypatch.setitem(sys.modules, "wandb", SimpleNamespace(init=init))
+    (tmp_path / "two.toml").write_text(
+        f'base = "{path.name}"\n[second.head]\nname = "arcface"\n[second.train]\nsteps = 4\nfreeze_backbone = true\n'
+    )
+    settings = ["train.steps=6", "--wandb", "faces", "--out", str(tmp_path / "run"), "--device", "cpu"]
+    assert main(["train", str(tmp_path / "two.toml"), *settings]) == 0
+    assert calls == [
+        ("begun", "run", 6),
+        *(("logged", "run", step) for step in (3, 6)),
+        ("finished", "run"),
+        ("begun", "run-second", 4),
+        *(("logged", "run-second", step) for step in (3, 4)),
+        ("finished", "run-second"),
+    ]

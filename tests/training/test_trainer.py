@@ -131,6 +131,14 @@ def test_the_resolved_recipe_is_saved(path: Path, tmp_path: Path) -> None:
     assert to_toml(as_table(recipe)) in (tmp_path / "run" / "recipe.toml").read_text()
 
 
+def test_any_character_may_be_in_a_recipe(path: Path, tmp_path: Path) -> None:
+    about = "smile \N{GRINNING FACE}, \N{MUSICAL SYMBOL G CLEF} and \N{LATIN SMALL LETTER E WITH ACUTE}"
+    recipe = load_recipe(path, [f'about="{about}"', "train.steps=1"])
+    Trainer(recipe, tmp_path / "run").run()
+    assert load_recipe(tmp_path / "run" / "recipe.toml") == recipe
+    assert about in (tmp_path / "run" / "recipe.toml").read_text(encoding="utf-8")
+
+
 def test_another_recipes_folder_is_refused(path: Path, tmp_path: Path) -> None:
     Trainer(load_recipe(path, ["train.steps=4"]), tmp_path / "run").run()
     with pytest.raises(ValueError, match="holds a run of another recipe"):
@@ -422,3 +430,13 @@ def test_the_heads_products_are_as_narrow_as_the_network(
     path: Path, tmp_path: Path, settings: list[str], precision: str | None
 ) -> None:
     assert Trainer(load_recipe(path, settings), tmp_path / "run").head.precision == precision
+
+
+def test_gradients_of_unit_prototypes_train_as_ordinary_ones(path: Path, tmp_path: Path) -> None:
+    weights = []
+    for name, more in (("plain", []), ("unit", ["head.unit_gradients=true"])):
+        Trainer(load_recipe(path, ["train.steps=8", *more]), tmp_path / name).run()
+        weights.append(final(tmp_path / name)["head"]["weight"])  # type: ignore[index]
+    torch.testing.assert_close(weights[0], weights[1], rtol=1e-3, atol=1e-4)
+    with pytest.raises(ValueError, match="head.unit_gradients needs"):
+        Trainer(load_recipe(path, ["head.unit_gradients=true", "optimizer.kind=adamw"]), tmp_path / "adamw")

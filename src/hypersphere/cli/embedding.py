@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
@@ -13,13 +14,13 @@ import torch
 
 from hypersphere.cli.models import open_models
 from hypersphere.core import Progress
-from hypersphere.data import NamedImages
+from hypersphere.data import NamedImages, UnreadableImage
 from hypersphere.data.files import Staged, is_image_name
 from hypersphere.data.images import Image
 from hypersphere.data.tar import read_entries
 from hypersphere.evaluation import Embeddings, Result, concatenated, embed_images, load_embeddings, write_result
 from hypersphere.evaluation.embeddings import read_names
-from hypersphere.evaluation.report import figure_cells, words, write_report
+from hypersphere.evaluation.report import figure_cells, lost_counts, words, write_report
 from hypersphere.models import FLIPS, PRESETS
 
 MERGES = ("concat", "scores")
@@ -72,7 +73,9 @@ def add_inputs(parser: argparse.ArgumentParser) -> None:
     made.add_argument("--batch-size", type=int, default=128, metavar="N", help="images at a time (%(default)s)")
     made.add_argument("--device", help="cpu or cuda; what there is by default")
     made.add_argument("--save-embeddings", action="store_true", help="write embeddings.npy and names.txt to DIR too")
-    parser.add_argument("--allow-missing", action="store_true", help="leave out what is missing, and count it")
+    parser.add_argument(
+        "--allow-missing", action="store_true", help="leave out what is missing or cannot be read, and count it"
+    )
     parser.add_argument(
         "--out",
         type=Path,
@@ -82,8 +85,21 @@ def add_inputs(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def rate(text: str) -> float:
+    """Reads a rate, above 0 and at most 1."""
+    number = float(text)
+    if not 0 < number <= 1:
+        raise argparse.ArgumentTypeError(f"{text} must be above 0 and at most 1")
+    return number
+
+
 def gather(
-    options: argparse.Namespace, names: Sequence[str], title: str, tag: str = ""
+    options: argparse.Namespace,
+    names: Sequence[str],
+    title: str,
+    tag: str = "",
+    *,
+    where: Callable[[int], str] | None = None,
 ) -> tuple[Embeddings, NamedImages | None]:
     """The embeddings of a protocol's images, ready or made by a model; and the images, where they are given.
 
@@ -92,6 +108,7 @@ def gather(
         names: of the images.
         title: of the protocol.
         tag: in the names of saved files, where a protocol has more than one set of images.
+        where: the place of the k-th name in the protocol's files.
     """
     given = list(options.images or [])
     if len(given) > 1:
@@ -100,9 +117,11 @@ def gather(
         raise ValueError("--model needs --images: where the images are")
     source = NamedImages(given[0], names) if given else None
     if source is not None and source.missing and options.model and not options.allow_missing:
+        first = source.missing[0]
+        place = source.path if where is None else where(list(names).index(first))
         raise ValueError(
-            f"{source.path}: {len(source.missing):,} of {len(names):,} images are missing, first "
-            f"{source.missing[0]!r}; --allow-missing leaves them out and counts them"
+            f"{place}: there is no {first!r} in {source.path}; {len(source.missing):,} of {len(names):,} images are "
+            "missing; --allow-missing leaves them out and counts them"
         )
     made = make_embeddings(options, [Titled(title)], [source])[0]
     if len(made) > 1:
@@ -134,7 +153,8 @@ def finish(result: Result, out: Path, sources: Mapping[str, NamedImages | None],
         for owner, source in sources.items():
             place = -1 if source is None else int(source.find([name.removeprefix(f"{owner}: ")])[0])
             if source is not None and place >= 0:
-                return source.read(place)
+                with suppress(UnreadableImage):
+                    return source.read(place)
         return None
 
     write_result(result, out)
@@ -151,6 +171,9 @@ def finish(result: Result, out: Path, sources: Mapping[str, NamedImages | None],
             value = f"{value} +- {100 * detail['deviation']:.2f}"
         line = f"{value:<20}{f'[{interval}]':<24}n={n}" if interval else value
         print(f"  {name:<{width}}{line}")
+    lost = lost_counts(result)
+    if lost:
+        print(f"not all of the protocol was measured: {', '.join(lost)}")
     print(f"{out / 'result.json'}\n{report}")
 
 
@@ -202,7 +225,12 @@ def _embed(
                 with Progress(f"embedding {pairs.title} by {model.name}", "images") as progress:
                     mine.append(
                         embed_images(
-                            chosen, source, resize=options.resize, batch_size=options.batch_size, progress=progress
+                            chosen,
+                            source,
+                            resize=options.resize,
+                            allow_unreadable=options.allow_missing,
+                            batch_size=options.batch_size,
+                            progress=progress,
                         )
                     )
     return made

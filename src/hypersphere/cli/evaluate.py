@@ -7,11 +7,17 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from hypersphere.cli.embedding import add_inputs, finish, make_embeddings, save_embeddings
+from hypersphere.cli.embedding import add_inputs, finish, make_embeddings, rate, save_embeddings
 from hypersphere.cli.protocols import add_protocols
 from hypersphere.core import Progress
 from hypersphere.data import NamedImages
-from hypersphere.evaluation.compare import compare_results, difference_cells, read_result, write_comparison
+from hypersphere.evaluation.compare import (
+    compare_results,
+    difference_cells,
+    only_in_one,
+    read_result,
+    write_comparison,
+)
 from hypersphere.evaluation.comparison import SIMILARITIES, Comparison
 from hypersphere.evaluation.protocols import PairList, evaluate_pairs, read_pairs
 from hypersphere.evaluation.report import figure_cells
@@ -58,7 +64,7 @@ def _add_pairs(protocols: Any) -> None:
     compared.add_argument("--center", action="store_true", help="subtract the mean of the training folds")
     compared.add_argument("--pca", type=int, metavar="N", help="N principal components of the training folds")
     compared.add_argument(
-        "--far", type=float, nargs="+", default=FARS, metavar="RATE", help="where TAR is wanted (1e-1 to 1e-6)"
+        "--far", type=rate, nargs="+", default=FARS, metavar="RATE", help="where TAR is wanted (1e-1 to 1e-6)"
     )
     parser.set_defaults(run=evaluate_pair_lists)
 
@@ -103,7 +109,9 @@ def compare(options: argparse.Namespace) -> None:
     for row in rows:
         one, two = (figure_cells(row.name, figure)[0] for figure in (row.first, row.second))
         difference, p, test = difference_cells(row)
-        print(f"{row.name:<26}{one:<30}{two:<30}{difference:<26}{f'{p} ({test})' if p else ''}")
+        print(f"{row.name:<26}{one:<30}{two:<30}{difference:<26}{f'{p} ({test})' if p else test}")
+    for sentence in only_in_one(first, second):
+        print(sentence)
     if options.out is not None:
         print(write_comparison(rows, first, second, options.out))
 
@@ -129,11 +137,13 @@ def _find_data(options: argparse.Namespace) -> None:
     places = [path for path in sorted(options.data.iterdir()) if path.is_dir() or path.suffix == ".tar"]
     if (options.data / names[0]).is_file():
         places = [options.data]
-    whole = [path for path in places if not NamedImages(path, names).missing]
+    missing = {path: len(NamedImages(path, names).missing) for path in places}
+    some = [path for path, count in missing.items() if count < len(names)]
+    whole = [path for path in some if not missing[path]] or some
     if len(whole) != 1:
         found = ", ".join(path.name for path in whole) or "none"
         raise ValueError(
-            f"--data {options.data}: expected one folder or tar in it with all images of {lists[0].name} "
+            f"--data {options.data}: expected one folder or tar in it with the images of {lists[0].name} "
             f"(found {found}); give --pairs and --images"
         )
     options.images = whole

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import argparse
 import dataclasses
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from hypersphere.cli.embedding import add_inputs, finish, gather, image_names
+from hypersphere.cli.embedding import add_inputs, finish, gather, image_names, rate
 from hypersphere.core import Progress
-from hypersphere.evaluation import Embeddings, load_embeddings
+from hypersphere.data import NamedImages
+from hypersphere.evaluation import Embeddings, Result, load_embeddings
 from hypersphere.evaluation.arrays import Array
+from hypersphere.evaluation.inputs import file_digests, joined_files
 from hypersphere.evaluation.protocols import (
     PRESETS,
     IjbOptions,
@@ -32,7 +35,7 @@ from hypersphere.evaluation.protocols.templates import FLIPS, MEDIA
 from hypersphere.evaluation.protocols.ytf import CLASSIFIERS
 from hypersphere.evaluation.reid import AREAS
 from hypersphere.evaluation.verification import FARS
-from hypersphere.training import Checkpoints
+from hypersphere.training.runs import newest_head
 
 
 def add_protocols(protocols: Any) -> None:
@@ -56,7 +59,7 @@ def _add_blufr(protocols: Any) -> None:
 def evaluate_blufr(options: argparse.Namespace) -> None:
     """LFW BLUFR."""
     protocol = read_blufr(options.config)
-    embeddings, source = gather(options, protocol.names, "blufr")
+    embeddings, source = gather(options, protocol.names, "blufr", where=protocol.place)
     with Progress("measuring", "trials") as progress:
         result = protocol.evaluate(embeddings, pca=options.pca, allow_missing=options.allow_missing, progress=progress)
     finish(result, options.out, {"": source}, options.config.name)
@@ -79,6 +82,8 @@ def evaluate_ytf(options: argparse.Namespace) -> None:
     """YouTube Faces; the frames are what lies in the folders of its videos."""
     protocol = read_ytf(options.splits)
     names = protocol.names_among(image_names(options))
+    if not options.allow_missing:
+        protocol.check_videos(names)
     embeddings, source = gather(options, names, "ytf")
     with Progress("measuring", "pairs") as progress:
         result = protocol.evaluate(
@@ -117,7 +122,7 @@ def _add_ijb(protocols: Any) -> None:
 def evaluate_ijb(options: argparse.Namespace) -> None:
     """IJB-B or IJB-C."""
     choices = _ijb_options(options)
-    protocol = read_ijb(options.meta, options.subset)
+    protocol = read_ijb(options.meta, options.subset, allow_missing=options.allow_missing)
     wanted = choices.pooling.flip
     if options.model and options.flip is None and wanted != "given":
         options.flip = "none" if wanted == "first" else wanted
@@ -126,8 +131,8 @@ def evaluate_ijb(options: argparse.Namespace) -> None:
             f"preset {options.preset} merges image and mirror image: say whether {options.embeddings[0]} holds them"
             f" side by side (--merge-flip {wanted}) or merged already (--merge-flip given)"
         )
-    embeddings, source = gather(options, protocol.names, options.subset)
-    with Progress("measuring", "pairs") as progress:
+    embeddings, source = gather(options, protocol.names, options.subset, where=protocol.place)
+    with Progress("measuring", "pairs and probes") as progress:
         result = protocol.evaluate(
             embeddings,
             options=choices,
@@ -180,14 +185,16 @@ def evaluate_megaface(options: argparse.Namespace) -> None:
         options.distractors,
         probe_noise=options.probe_noise,
         distractor_noise=options.distractor_noise,
+        allow_missing=options.allow_missing,
     )
     cleaning = options.cleaning or ("remove" if options.probe_noise and options.distractor_noise else "none")
+    listed = protocol.listed(options.limit)
     others: Embeddings | None = None
     if options.distractor_embeddings is not None or options.distractor_images is not None:
-        embeddings, source = gather(options, protocol.probes, "probes")
-        others, far = _distractors(options, protocol.distractors[: options.limit])
+        embeddings, source = gather(options, protocol.probes, "probes", where=protocol.place)
+        others, far = _distractors(options, listed, protocol.distractor_place)
     else:
-        embeddings, source = gather(options, protocol.names, "probes and distractors")
+        embeddings, source = gather(options, protocol.probes + listed, "probes and distractors", where=protocol.place)
         far = None
     with Progress("searching", "distractors") as progress:
         result = protocol.evaluate(
@@ -203,17 +210,21 @@ def evaluate_megaface(options: argparse.Namespace) -> None:
     finish(result, options.out, {"": source, "distractors": far}, options.distractors.name)
 
 
-def _distractors(options: argparse.Namespace, names: tuple[str, ...]) -> tuple[Embeddings, Any]:
+def _distractors(
+    options: argparse.Namespace, names: tuple[str, ...], where: Callable[[int], str]
+) -> tuple[Embeddings, NamedImages | None]:
     if options.distractor_embeddings is None:
         return gather(
             argparse.Namespace(**{**vars(options), "images": [options.distractor_images]}),
             names,
             "distractors",
             "-distractors",
+            where=where,
         )
     if options.distractor_list is None:
         raise ValueError("--distractor-embeddings needs --distractor-list")
-    return load_embeddings(options.distractor_embeddings, options.distractor_list), None
+    images = None if options.distractor_images is None else NamedImages(options.distractor_images, names)
+    return load_embeddings(options.distractor_embeddings, options.distractor_list), images
 
 
 def _add_reid(protocols: Any) -> None:
@@ -232,7 +243,7 @@ def evaluate_reid(options: argparse.Namespace) -> None:
             options.images = [options.market]
     else:
         protocol = reid_among(image_names(options), "names")
-    embeddings, source = gather(options, protocol.names, "reid")
+    embeddings, source = gather(options, protocol.names, "reid", where=protocol.place)
     with Progress("ranking", "queries") as progress:
         result = protocol.evaluate(
             embeddings, area=options.area, allow_missing=options.allow_missing, progress=progress
@@ -256,11 +267,22 @@ def evaluate_classify(options: argparse.Namespace) -> None:
     """Classification by prototypes."""
     protocol = read_classify(options.test, options.train)
     prototypes = _prototypes(options)
-    embeddings, source = gather(options, protocol.names, "classify")
+    embeddings, source = gather(options, protocol.names, "classify", where=protocol.place)
     result = protocol.evaluate(
         embeddings, prototypes, similarity=options.similarity, allow_missing=options.allow_missing
     )
-    finish(result, options.out, {"": source}, options.test.name)
+    finish(_with_prototypes(result, options), options.out, {"": source}, options.test.name)
+
+
+def _with_prototypes(result: Result, options: argparse.Namespace) -> Result:
+    """The result with where its prototypes come from."""
+    if options.prototypes is None:
+        return dataclasses.replace(result, options={"prototypes": f"head of {options.model[0].name}", **result.options})
+    return dataclasses.replace(
+        result,
+        options={"prototypes": options.prototypes.name, **result.options},
+        files=joined_files([result.files, file_digests([options.prototypes])]),
+    )
 
 
 def _prototypes(options: argparse.Namespace) -> Array:
@@ -272,12 +294,7 @@ def _prototypes(options: argparse.Namespace) -> Array:
     run = options.model[0] if options.model else None
     if run is None or not run.is_dir():
         raise ValueError("give --prototypes NPY, or with --model a folder of `train`, whose head has them")
-    checkpoints = Checkpoints(run / "checkpoints")
-    best = checkpoints.best()
-    found = checkpoints.load_newest() if best is None else (best, checkpoints.load(best))
-    if found is None:
-        raise ValueError(f"{run}: no complete checkpoint")
-    weight: Array = found[1]["head"]["weight"].float().numpy()
+    weight: Array = newest_head(run)["weight"].float().numpy()
     return weight
 
 
@@ -287,4 +304,4 @@ def _parser(protocols: Any, name: str, about: str) -> argparse.ArgumentParser:
 
 
 def _add_rates(parser: argparse.ArgumentParser, name: str, default: tuple[float, ...], about: str) -> None:
-    parser.add_argument(name, type=float, nargs="+", default=default, metavar="RATE", help=about)
+    parser.add_argument(name, type=rate, nargs="+", default=default, metavar="RATE", help=about)

@@ -9,8 +9,9 @@ from typing import Any
 
 import torch
 
-from hypersphere.core import Progress, check_integer
+from hypersphere.core import Progress, check_choice, check_integer
 from hypersphere.reproduce import KINDS, Entry, Result, load_catalogue, missing, run_entry, state, write_pages
+from hypersphere.reproduce.pocket import gather, settings_of
 
 
 def add_command(commands: Any) -> None:
@@ -23,6 +24,9 @@ def add_command(commands: Any) -> None:
     parser.add_argument("--paper", help="only items of a paper, such as normface")
     parser.add_argument("--data", type=Path, help="the data set that a real item needs: a file or a folder")
     parser.add_argument("--seeds", type=int, default=1, help="runs of each training, from seed 0 on (%(default)s)")
+    parser.add_argument("--jobs", type=int, default=1, help="pocket items: processes that train at once (%(default)s)")
+    parser.add_argument("--device", default="cpu", help="pocket items: cpu, or cuda, which all processes share (cpu)")
+    parser.add_argument("--cache", type=Path, help="pocket items: folder of their runs (OUT/cache)")
     parser.add_argument("--epochs", type=int, help="of a real item that trains, such as the paper's own number")
     parser.add_argument(
         "--pages", action="store_true", help="assemble the pages from the results in --out, run nothing"
@@ -58,6 +62,12 @@ def run_reproduce(options: argparse.Namespace) -> int:
             raise ValueError(f"{name} cannot run: {problems[name]}")
     torch.set_num_threads(1)
     ready = [entry for entry in entries if not problems[entry.id]]
+    training = {
+        "cache": options.cache or options.out / "cache",
+        "jobs": check_integer("--jobs", options.jobs, 1),
+        "device": _device(options.device),
+    }
+    _train_all(ready, seeds, training)
     results: dict[str, Result] = {}
     errors: dict[str, str] = {}
     with Progress("items", "done") as progress:
@@ -65,7 +75,13 @@ def run_reproduce(options: argparse.Namespace) -> int:
             print(f"\n{entry.id}: {entry.title}", flush=True)
             try:
                 result = run_entry(
-                    entry, options.out, data=options.data, seeds=seeds, epochs=options.epochs, progress=Progress
+                    entry,
+                    options.out,
+                    data=options.data,
+                    seeds=seeds,
+                    epochs=options.epochs,
+                    progress=Progress,
+                    **training,
                 )
             except (ValueError, OSError) as error:
                 if options.items:
@@ -78,6 +94,25 @@ def run_reproduce(options: argparse.Namespace) -> int:
             progress(place, len(ready))
     write_pages(options.out, catalogue)
     return _sum_up(entries, results, errors, problems, options.out)
+
+
+def _device(name: str) -> str:
+    check_choice("--device", name.partition(":")[0], ("cpu", "cuda"))
+    if name.startswith("cuda") and not torch.cuda.is_available():
+        raise ValueError(f"--device {name}: there is no CUDA device here; use cpu")
+    return name
+
+
+def _train_all(entries: Sequence[Entry], seeds: tuple[int, ...], training: dict[str, Any]) -> None:
+    """The runs that the chosen items need, all together before any of them is judged."""
+    settings = settings_of([entry.id for entry in entries])
+    if not settings:
+        return
+    with Progress("training", "runs") as progress:
+        got = gather(settings, seeds, progress=progress, **training)
+    print(f"{len(got.records)} runs in {training['cache']}, {len(got.failures)} failed", flush=True)
+    for problem in got.failures.values():
+        print(f"  failed: {problem}", flush=True)
 
 
 def _print_list(entries: Sequence[Entry], data: Path | None) -> None:

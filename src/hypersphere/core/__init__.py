@@ -8,7 +8,7 @@ from hypersphere.core.checks import (
     check_range,
     nearest,
 )
-from hypersphere.core.progress import Progress, Reporter
+from hypersphere.core.progress import Progress, Reporter, part_of
 from hypersphere.core.registry import Registry
 
 __all__ = [
@@ -21,4 +21,5 @@ __all__ = [
     "check_positive",
     "check_range",
     "nearest",
+    "part_of",
 ]

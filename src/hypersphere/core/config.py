@@ -122,7 +122,8 @@ def to_toml(table: Mapping[str, Any], prefix: str = "") -> str:
 
 
 def _key(key: str) -> str:
-    return key if key.replace("_", "").replace("-", "").isalnum() else json.dumps(key)
+    bare = key.isascii() and key.replace("_", "").replace("-", "").isalnum()
+    return key if bare else json.dumps(key, ensure_ascii=False)
 
 
 def to_value(value: Any) -> str:

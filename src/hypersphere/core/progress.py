@@ -21,6 +21,17 @@ def _speed(rate: float) -> str:
     return f"{rate:,.{0 if rate >= 10 else 1}f} a second" if rate >= 1 or rate == 0 else f"{1 / rate:,.1f} s each"
 
 
+def part_of(progress: Reporter | None, before: int, total: int) -> Reporter | None:
+    """A reporter for a part of some work, which counts from 0.
+
+    Args:
+        progress: of the whole.
+        before: how much of it is done when the part begins.
+        total: how much the whole is.
+    """
+    return None if progress is None else lambda done, _: progress(before + done, total)
+
+
 class Progress:
     """A bar with rate and time left on a terminal, a plain line every few seconds in a log; silent below two seconds.
 

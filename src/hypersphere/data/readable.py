@@ -54,7 +54,7 @@ def check_readable(
     unreadable: list[tuple[int, str]] = []
 
     def read(chunk: int) -> list[tuple[int, str]]:
-        return _unreadable(source, chosen[chunk * _CHUNK : (chunk + 1) * _CHUNK])
+        return unreadable_among(source, chosen[chunk * _CHUNK : (chunk + 1) * _CHUNK])
 
     with Prefetcher(read, stop=-(-len(chosen) // _CHUNK), workers=workers) as chunks:
         for chunk, found in enumerate(chunks, start=1):
@@ -71,9 +71,10 @@ def check_readable(
     return report
 
 
-def _unreadable(source: ImageSource, indices: Indices) -> list[tuple[int, str]]:
+def unreadable_among(source: ImageSource, indices: Indices) -> list[tuple[int, str]]:
+    """Index and message of each of these images that cannot be read."""
     found = []
-    for index in indices:
+    for index in map(int, indices):
         try:
             source.read(index)
         except UnreadableImage as error:

@@ -7,7 +7,7 @@ from torch import Tensor
 
 from hypersphere.core import check_choice
 from hypersphere.engines.chunked import reduce_chunked
-from hypersphere.engines.closed import PRECISIONS, Precision, ambient_precision, fusible
+from hypersphere.engines.closed import PRECISIONS, Precision, ambient_precision, fusible, multiplies_bf16
 from hypersphere.engines.contract import KINDS, Kind, Problem, Reduced, Reduction, compute_dtype, product, softplus
 from hypersphere.engines.curves import (
     CircleNegative,
@@ -77,6 +77,7 @@ def reduce_negatives(
     engine: str = "auto",
     chunk_size: int | None = None,
     precision: Precision | None = None,
+    ambient: Precision | None = None,
     budget: int | None = None,
 ) -> Reduced:
     """Reduce n_ij = scale_i f(score_ij) + offset_i + bias_j over the classes j that are not the row's own.
@@ -93,8 +94,9 @@ def reduce_negatives(
             the closed list in docs/engines.md; the rest goes to `chunked`). `auto` is `triton` on a CUDA device where
             products need not be float32, `dense` while `torch.compile` traces, and `chunked` otherwise.
         chunk_size: classes per chunk of `chunked`; by default as many as fit the processor's cache.
-        precision: what `triton` rounds the factors of its products to; by default what autocast, the embeddings' dtype
-            or `torch.set_float32_matmul_precision` says.
+        precision: what `triton` rounds the factors of its products to, by default `ambient`. On a CPU that multiplies
+            bfloat16, `bf16` makes `chunked` do so; by default it rounds nothing.
+        ambient: by default what autocast, the embeddings' dtype or `torch.set_float32_matmul_precision` says.
         budget: bytes that `triton` may take for its N x C matrix of derivatives; with less than 2 N C it makes that
             matrix twice, in waves. By default a quarter of the device's memory.
 
@@ -108,9 +110,8 @@ def reduce_negatives(
         tensor([0.6931])
     """
     check_choice("engine", engine, ENGINES)
-    if precision is None:
-        precision = ambient_precision(embeddings)
-    check_choice("precision", precision, PRECISIONS)
+    products = precision or ambient or ambient_precision(embeddings)
+    check_choice("precision", products, PRECISIONS)
     dtype = compute_dtype(embeddings, prototypes)
     with torch.autocast(embeddings.device.type, enabled=False):
         problem = Problem(
@@ -122,14 +123,20 @@ def reduce_negatives(
             None if offset is None else _column(offset, dtype, embeddings),
             bias,
             None if isinstance(scale, Tensor) else float(scale),
+            _rounds(reduction, precision, dtype, embeddings.device),
         )
-        if _fuses(problem, engine, precision):
-            return reduce_fused(problem, precision, budget)
+        if _fuses(problem, engine, products):
+            return reduce_fused(problem, products, budget)
         if reduction.normalize_embeddings:
             problem = problem._replace(embeddings=problem.embeddings / norm(problem.embeddings, reduction.eps))
         if engine == "dense" or (engine == "auto" and torch.compiler.is_compiling()):
             return reduce_dense(problem)
         return reduce_chunked(problem, chunk_size)
+
+
+def _rounds(reduction: Reduction, precision: Precision | None, dtype: torch.dtype, device: torch.device) -> bool:
+    """Whether the chunked engine multiplies in bfloat16; a maximum stays exact."""
+    return precision == "bf16" and reduction.kind != "max" and dtype == torch.float32 and multiplies_bf16(device)
 
 
 def _fuses(problem: Problem, engine: str, precision: Precision) -> bool:

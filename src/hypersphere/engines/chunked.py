@@ -14,12 +14,23 @@ from hypersphere.engines.contract import NEVER, Problem, Reduced, softplus
 
 
 def reduce_chunked(problem: Problem, chunk_size: int | None = None) -> Reduced:
-    """Reduce the negatives of every row, `chunk_size` classes at a time."""
+    """Reduce the negatives of every row, `chunk_size` classes at a time.
+
+    A `rounded` problem's products are of bfloat16 factors and results; all else, and the target's score, is float32.
+    """
     size = chunk_size or _default_chunk_size(problem.embeddings)
     target, value, index = _Chunked.apply(  # type: ignore[no-untyped-call]
         problem.embeddings, problem.prototypes, problem.scale, problem.offset, problem.bias, problem, size
     )
     return Reduced(target, value, index if problem.reduction.kind == "max" else None)
+
+
+def _multiply(x: Tensor, y: Tensor, rounded: bool, out: Tensor | None = None) -> Tensor:
+    """x y."""
+    if not rounded:
+        return torch.mm(x, y, out=out)
+    product = torch.mm(x.to(torch.bfloat16), y.to(torch.bfloat16))
+    return product.to(x.dtype) if out is None else out.copy_(product)
 
 
 def _default_chunk_size(x: Tensor) -> int:
@@ -33,6 +44,7 @@ class _Unit:
     def __init__(self, problem: Problem, prototypes: Tensor) -> None:
         self.unit = prototypes.to(problem.embeddings.dtype)
         self.inverse: Tensor | None = None
+        self.straight = problem.reduction.unit_gradients
         if problem.reduction.normalize_prototypes:
             lengths = torch.linalg.vector_norm(self.unit, dim=1, keepdim=True)
             self.inverse = lengths.hypot(lengths.new_full((), math.sqrt(problem.reduction.eps))).reciprocal()
@@ -40,7 +52,7 @@ class _Unit:
 
     def through_norm(self, grad: Tensor) -> Tensor:
         """The gradient of the prototypes from that of their unit vectors (NormFace eq. 4), in place."""
-        if self.inverse is None:
+        if self.inverse is None or self.straight:
             return grad
         radial = torch.linalg.vecdot(self.unit, grad)[:, None]
         return grad.addcmul_(self.unit, radial, value=-1).mul_(self.inverse)
@@ -55,13 +67,16 @@ class _Chunk:
         self.classes = slice(start, stop)
         self.prototypes = _Unit(problem, problem.prototypes[start:stop])
         self.scores = buffer[: x.shape[0] * (stop - start)].view(x.shape[0], stop - start)
-        torch.mm(x, self.prototypes.unit.T, out=self.scores)
+        _multiply(x, self.prototypes.unit.T, problem.rounded, self.scores)
         column = problem.labels - start
         self.inside = ((column >= 0) & (column < stop - start))[:, None]
         self.column = column.clamp(0, stop - start - 1)[:, None]
 
     def own(self) -> Tensor:
         """(N, 1): the row's own score where its class is in this chunk, else 0."""
+        if self.problem.rounded:
+            exact = torch.linalg.vecdot(self.problem.embeddings, self.prototypes.unit[self.column[:, 0]])[:, None]
+            return torch.where(self.inside, exact, 0.0)
         return torch.where(self.inside, self.scores.gather(1, self.column), 0.0)
 
     def put_own(self, matrix: Tensor, number: Tensor | float) -> Tensor:
@@ -150,14 +165,14 @@ class _Chunked(torch.autograd.Function):
         value, index = reducer.value()[:, 0], reducer.index[:, 0]
         ctx.mark_non_differentiable(index)
         ctx.save_for_backward(x, prototypes, scale, offset, bias, problem.labels, value, index)
-        ctx.reduction, ctx.size = problem.reduction, size
+        ctx.reduction, ctx.size, ctx.rounded = problem.reduction, size, problem.rounded
         return target[:, 0], value, index
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, grad_target: Tensor, grad_value: Tensor, _: Tensor) -> tuple[Tensor | None, ...]:
         x, prototypes, scale, offset, bias, labels, value, index = ctx.saved_tensors
-        problem = Problem(x, prototypes, labels, ctx.reduction, scale, offset, bias)
+        problem = Problem(x, prototypes, labels, ctx.reduction, scale, offset, bias, rounded=ctx.rounded)
         gradients = _Gradients(problem, ctx.needs_input_grad)
         with torch.autocast(x.device.type, enabled=False):
             if problem.reduction.kind == "max":
@@ -198,7 +213,10 @@ class _Gradients:
             grad.mul_(slope)
         chunk.put_own(grad, grad_target)
         if self.x is not None:
-            self.x.addmm_(grad, chunk.prototypes.unit)
+            if problem.rounded:
+                self.x += _multiply(grad, chunk.prototypes.unit, True)
+            else:
+                self.x.addmm_(grad, chunk.prototypes.unit)
         if self.prototypes is not None:
             self._add_prototypes(chunk, grad, self.prototypes[chunk.classes])
 
@@ -234,11 +252,11 @@ class _Gradients:
         return score
 
     def _add_prototypes(self, chunk: _Chunk, grad: Tensor, out: Tensor) -> None:
-        x = self.problem.embeddings
+        x, rounded = self.problem.embeddings, self.problem.rounded
         if out.dtype == x.dtype:
-            chunk.prototypes.through_norm(torch.mm(grad.T, x, out=out))
+            chunk.prototypes.through_norm(_multiply(grad.T, x, rounded, out))
         else:
-            out.copy_(chunk.prototypes.through_norm(grad.T @ x))
+            out.copy_(chunk.prototypes.through_norm(_multiply(grad.T, x, rounded)))
 
     def _terms(self, chunk: _Chunk, value: Tensor) -> Tensor:
         """The derivative of the reduced value with respect to each term."""

@@ -37,6 +37,13 @@ def ambient_precision(embeddings: Tensor) -> Precision:
     return "fp32" if torch.get_float32_matmul_precision() == "highest" else "tf32"
 
 
+def multiplies_bf16(device: torch.device) -> bool:
+    """Whether this is a CPU with instructions for products of bfloat16."""
+    return device.type == "cpu" and any(
+        getattr(torch.cpu, name, bool)() for name in ("_is_avx512_bf16_supported", "_is_amx_tile_supported")
+    )
+
+
 class Bend(NamedTuple):
     """A curve as the kernels take it, and its bounds on cosines where they are known."""
 

@@ -35,6 +35,8 @@ class Reduction:
         normalize_prototypes: divide every prototype by its norm (NormFace eq. 3) before the inner product.
         eps: the epsilon of the norms.
         normalize_embeddings: divide every embedding by its norm as well: every score is a cosine.
+        unit_gradients: give the gradient of the normalised prototypes, and leave the normalisation's part of it
+            (NormFace eq. 4) to the optimizer.
     """
 
     kind: Kind
@@ -42,12 +44,14 @@ class Reduction:
     normalize_prototypes: bool = True
     eps: float = EPS
     normalize_embeddings: bool = False
+    unit_gradients: bool = False
 
 
 class Problem(NamedTuple):
     """One reduction with its tensors: scale and offset are (N, 1) or (1, 1), bias is (C,).
 
-    `fixed_scale` is the scale where it is a number, and so known without waiting for a device.
+    `fixed_scale` is the scale where it is a number, and so known without waiting for a device; `rounded` lets the
+    chunked engine multiply in bfloat16.
     """
 
     embeddings: Tensor
@@ -58,6 +62,7 @@ class Problem(NamedTuple):
     offset: Tensor | None
     bias: Tensor | None
     fixed_scale: float | None = None
+    rounded: bool = False
 
 
 class Reduced(NamedTuple):

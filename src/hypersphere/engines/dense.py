@@ -14,7 +14,8 @@ def reduce_dense(problem: Problem) -> Reduced:
     x, reduction = problem.embeddings, problem.reduction
     prototypes = problem.prototypes.to(x.dtype)
     if reduction.normalize_prototypes:
-        prototypes = normalize(prototypes, reduction.eps)
+        unit = normalize(prototypes.detach() if reduction.unit_gradients else prototypes, reduction.eps)
+        prototypes = unit + (prototypes - prototypes.detach()) if reduction.unit_gradients else unit
     scores = product(x, prototypes)
     if scores.shape[1] == 0:
         return _nothing(scores, problem)

@@ -113,6 +113,11 @@ class Launcher:
         """What the backward pass needs again."""
         return self.unit, self.inverse, self.x, self.inverse_x
 
+    @property
+    def _tangent(self) -> bool:
+        """Whether the gradient of the prototypes goes through their normalisation."""
+        return self.problem.reduction.normalize_prototypes and not self.problem.reduction.unit_gradients
+
     def _processors(self) -> int:
         if interpreted():
             return 3
@@ -294,7 +299,7 @@ class Launcher:
 
     def _prototypes(self, g: Tensor, x: Tensor, peak: Tensor | None, out: Tensor, first: int, last: int) -> None:
         """Write the gradients of prototypes first..last, from g and the weighted rows x."""
-        normalize = self.problem.reduction.normalize_prototypes
+        normalize = self._tangent
         if g.is_cuda and self.dtype.itemsize == 2 and self.depth == self.dim:
             return self._prototypes_by_library(g, x, peak, out, first, last)
         tile = _tile("prototypes", self.precision, self.dtype.itemsize, self.count)
@@ -316,17 +321,18 @@ class Launcher:
         A product of bfloat16 factors waits for the pass in bfloat16: fewer bytes to move, and an error far below that
         of the rounded factors. float16 would overflow.
         """
-        normalize = self.problem.reduction.normalize_prototypes
+        normalize = self._tangent
         step, lines = max(128, LIBRARY_WAVE // self.dim // 128 * 128), max(1, 8192 // self.block)
         rounded = normalize and self.dtype == torch.bfloat16
-        waiting = self._new(min(step, last - first), self.dim, dtype=self.dtype) if rounded else None
+        waiting = self._new(min(step, g.shape[1]), self.dim, dtype=self.dtype) if rounded else None
         for start in range(first, last, step):
             stop = min(start + step, last)
-            part, made = g[:, start - first : stop - first].T, out[start:stop]
+            made = out[start:stop]
             if waiting is None:
-                torch.mm(part, x, out_dtype=torch.float32, out=made)
+                torch.mm(g[:, start - first : stop - first].T, x, out_dtype=torch.float32, out=made)
             else:
-                made = torch.mm(part, x, out=waiting[: stop - start])
+                padded = g[:, start - first : start - first + step]
+                made = torch.mm(padded.T, x, out=waiting[: padded.shape[1]])
             if normalize:
                 gradients.through_norm[(triton.cdiv(stop - start, lines),)](
                     made, out[start:stop], self.unit[start:stop], self.inverse, peak, start, stop,
@@ -355,7 +361,7 @@ class Launcher:
         """Add to the gradient `out` of the prototypes what one score per row gives."""
         rows.scatter_rows[(self.count,)](
             self.source_x, self.source_w, chosen, coefficient, out, self.count, self.source_x.stride(0),
-            self.source_w.stride(0), **self.norms, SPAN=128,
+            self.source_w.stride(0), **self.norms | {"NORMALIZE": self._tangent}, SPAN=128,
         )  # fmt: skip
 
     def scatter_bias(self, index: Tensor, grad: Tensor) -> Tensor:

@@ -14,13 +14,19 @@ import numpy as np
 from hypersphere.core import Reporter
 from hypersphere.evaluation.arrays import Array
 from hypersphere.evaluation.figures import Figure, NotMeasurable
-from hypersphere.evaluation.paired import Difference, compare_means, compare_tar, mcnemar
-from hypersphere.evaluation.report import figure_cells, flat
+from hypersphere.evaluation.paired import Difference
+from hypersphere.evaluation.paired_items import Both
+from hypersphere.evaluation.report import figure_cells, flat, is_share
 from hypersphere.evaluation.results import SCHEMA
 from hypersphere.plots import Page, points
 
-_DECISIONS = {"accuracy": "right", "rank-1": "right", "accuracy_hik_svm": "right_hik_svm"}
-"""The items that say, one by one, what a figure counts."""
+_FIXED = ("class_margin", "sample_margin_minimum")
+NO_TEST = {
+    "missing": "not tested: not measurable",
+    "fixed": "not tested: a fact of prototypes or a minimum, which estimates nothing",
+    "items": "not tested: its single outcomes are not kept",
+}
+"""Why a figure of two results stands without a test."""
 
 
 @dataclass(frozen=True)
@@ -42,12 +48,13 @@ class SavedResult:
 
 @dataclass(frozen=True)
 class ComparedMetric:
-    """A metric of two results; `difference`, second minus first, where a paired test could be made."""
+    """A metric of two results; `difference`, second minus first, or `why_not` a paired test could not be made."""
 
     name: str
     first: Figure | NotMeasurable
     second: Figure | NotMeasurable
     difference: Difference | None
+    why_not: str = ""
 
 
 def read_result(folder: str | Path) -> SavedResult:
@@ -74,21 +81,30 @@ def compare_results(
 ) -> list[ComparedMetric]:
     """The metrics that both have, with tests where decisions and scores of the same items are known.
 
-    `accuracy` and rank 1 get McNemar's exact test, TAR and mAP the paired bootstrap, over subjects where known.
+    `accuracy` gets McNemar's exact test; rates of a curve, ranks, means and TPIR the paired bootstrap, over subjects
+    where known; figures by trials Student's paired t test. What cannot be tested says why.
 
     Args:
         first, second: of the same protocol and the same items.
         replicates: of the bootstrap.
         progress: called as `progress(done, total)`.
     """
-    for key, what in (("protocol", "protocols"), ("items_digest", "pairs (lists, folds or missing images differ)")):
+    for key, what in (("protocol", "protocols"), ("items_digest", "items (lists, folds or missing images differ)")):
         if first.table[key] != second.table[key]:
             raise ValueError(f"{first.folder} and {second.folder} are results of different {what}; nothing is paired")
     names = [name for name in first.metrics if name in second.metrics]
+    reasons = {name: _untestable(name, first, second) for name in names}
+    tested: dict[str, Both] = {}
     rows = []
     for done, name in enumerate(names, start=1):
-        one, two = first.metrics[name], second.metrics[name]
-        rows.append(ComparedMetric(name, one, two, _difference(name, first.items, second.items, replicates)))
+        owner, _, bare = name.rpartition("/")
+        if owner not in tested:
+            own = [other.rpartition("/") for other in names if not reasons[other]]
+            wanted = [last for title, _, last in own if title == owner]
+            tested[owner] = Both(_of(owner, first.items), _of(owner, second.items), wanted, replicates)
+        found = None if reasons[name] else tested[owner].difference(bare)
+        why_not = reasons[name] or ("" if found is not None else NO_TEST["items"])
+        rows.append(ComparedMetric(name, first.metrics[name], second.metrics[name], found, why_not))
         if progress is not None:
             progress(done, len(names))
     return rows
@@ -105,9 +121,9 @@ def write_comparison(rows: list[ComparedMetric], first: SavedResult, second: Sav
     page.table(
         ["metric", first.folder.name, second.folder.name, "second - first, points", "p", "test"],
         cells,
-        "Differences in percentage points with 95 % intervals; p is two-sided, of no difference. A test is made where "
-        "decisions or scores of the same pairs are known.",
+        "Differences with 95 % intervals, of shares in percentage points; p is two-sided, of no difference.",
     )
+    page.text(*only_in_one(first, second))
     page.heading("Options that differ")
     options = [flat(result.table["options"]) for result in (first, second)]
     keys = [key for key in {**options[0], **options[1]} if options[0].get(key) != options[1].get(key)]
@@ -115,28 +131,38 @@ def write_comparison(rows: list[ComparedMetric], first: SavedResult, second: Sav
     return page.save(Path(folder) / "compare.html")
 
 
+def only_in_one(first: SavedResult, second: SavedResult) -> list[str]:
+    """Sentences on figures that one result has and the other has not."""
+    found = []
+    for own, other in ((first, second), (second, first)):
+        names = [name for name in own.metrics if name not in other.metrics]
+        if names:
+            found.append(f"Not compared, only in {own.folder.name}: {', '.join(names)}.")
+    return found
+
+
 def difference_cells(row: ComparedMetric) -> list[str]:
     """Difference, p and test, in words."""
     if row.difference is None:
-        return ["", "", ""]
+        return ["", "", row.why_not]
     figure = row.difference.figure
-    return [points(figure.value, figure.low, figure.high), f"{row.difference.p_value:.3g}", row.difference.test]
+    numbers = figure.value, figure.low, figure.high
+    plain = "{:+.4g} [{:+.4g}, {:+.4g}]".format(*numbers)
+    shown = points(*numbers) if is_share(row.name) else plain
+    return [shown, f"{row.difference.p_value:.3g}", row.difference.test]
 
 
-def _difference(name: str, one: Mapping[str, Array], two: Mapping[str, Array], replicates: int) -> Difference | None:
-    shared = set(one) & set(two)
-    if name in _DECISIONS and _DECISIONS[name] in shared:
-        return mcnemar(one[_DECISIONS[name]], two[_DECISIONS[name]])
-    if name == "map" and "average_precisions" in shared:
-        people = one["left_subject"], one["right_subject"]
-        precisions = one["average_precisions"], two["average_precisions"]
-        return compare_means(*precisions, subjects=people, replicates=replicates)
-    if name.startswith("tar@far=") and {"scores", "same"} <= shared:
-        far = float(name.removeprefix("tar@far="))
-        subjects = (one["left_subject"], one["right_subject"]) if "left_subject" in one else None
-        found = compare_tar(one["scores"], two["scores"], one["same"], far, subjects=subjects, replicates=replicates)
-        return None if isinstance(found, NotMeasurable) else found
-    return None
+def _untestable(name: str, first: SavedResult, second: SavedResult) -> str:
+    """Why no test of a metric can be made, whatever was saved."""
+    if any(isinstance(result.metrics[name], NotMeasurable) for result in (first, second)):
+        return NO_TEST["missing"]
+    return NO_TEST["fixed"] if name.rpartition("/")[2] in _FIXED else ""
+
+
+def _of(owner: str, items: Mapping[str, Array]) -> dict[str, Array]:
+    """The items of one set among several, or those of all."""
+    start = f"{owner}/" if owner else ""
+    return {name.removeprefix(start): each for name, each in items.items() if name.startswith(start)}
 
 
 def _figure(entry: Mapping[str, Any]) -> Figure | NotMeasurable:

@@ -2,13 +2,66 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
+
+import numpy as np
 import torch
 from torch import Tensor, nn
 
 from hypersphere.core import Reporter, check_integer
-from hypersphere.data import Augmentation, Fitted, ImageSource, NamedImages, Prefetcher
+from hypersphere.data import Augmentation, Fitted, ImageSource, NamedImages, Prefetcher, UnreadableImage
+from hypersphere.data.readable import unreadable_among
+from hypersphere.evaluation.arrays import Ints
 from hypersphere.evaluation.embeddings import Embeddings
 from hypersphere.models import Embedder
+
+Unreadable = dict[int, str]
+
+
+def embedded_batches(
+    source: ImageSource,
+    indices: Ints,
+    embed_batch: Callable[[Tensor], Tensor],
+    *,
+    batch_size: int,
+    workers: int = 2,
+    unreadable: Unreadable | None = None,
+    progress: Reporter | None = None,
+) -> Iterator[tuple[Ints, Tensor]]:
+    """Indices and embeddings, batch by batch, in order; images are loaded ahead while embeddings are computed.
+
+    Args:
+        source: where the images are.
+        indices: which ones.
+        embed_batch: uint8 (B, C, H, W) images to (B, dim) embeddings.
+        batch_size: images at a time.
+        workers: threads that load; 0 loads in the caller's own.
+        unreadable: takes index and cause of images that cannot be read, which are left out; without, one is an error.
+        progress: called as `progress(done, total)`.
+    """
+    check_integer("batch_size", batch_size, 1)
+
+    def load(step: int) -> tuple[Ints, Tensor | None, Unreadable]:
+        part = indices[step * batch_size : (step + 1) * batch_size]
+        try:
+            return part, source.batch(part), {}
+        except UnreadableImage:
+            if unreadable is None:
+                raise
+        lost = dict(unreadable_among(source, part))
+        kept = np.array([index for index in part.tolist() if index not in lost], dtype=np.int64)
+        return kept, source.batch(kept) if len(kept) else None, lost
+
+    done = 0
+    with Prefetcher(load, stop=-(-len(indices) // batch_size), workers=workers) as batches:
+        for part, images, lost in batches:
+            if unreadable is not None:
+                unreadable.update(lost)
+            if images is not None:
+                yield part, embed_batch(images)
+            done += len(part) + len(lost)
+            if progress is not None:
+                progress(done, len(indices))
 
 
 @torch.no_grad()
@@ -33,17 +86,29 @@ def embed(
         device: of the network.
         progress: called as `progress(done, total)`.
     """
-    wanted = torch.arange(len(source)) if indices is None else indices
+    wanted = np.arange(len(source)) if indices is None else indices.numpy()
+    run = plain_network(network, preparation, device)
+    batches = embedded_batches(source, wanted, run, batch_size=batch_size, workers=0, progress=progress)
+    return torch.cat([embedded for _, embedded in batches])
+
+
+def plain_network(network: nn.Module, preparation: Augmentation, device: str) -> Callable[[Tensor], Tensor]:
+    """A network in eval mode behind the normalisation of its recipe: uint8 images to float32 embeddings on the CPU.
+
+    Args:
+        network: images to embeddings.
+        preparation: the recipe's augmentation, of which only the normalisation is used.
+        device: of the network.
+    """
     network.eval()
     plain, generator = Augmentation(mean=preparation.mean, std=preparation.std), torch.Generator()
-    parts = []
-    for start in range(0, len(wanted), batch_size):
-        part = wanted[start : start + batch_size]
-        images = plain(source.batch(part.numpy()), generator).to(device)
-        parts.append(network(images).float().cpu())
-        if progress is not None:
-            progress(start + len(part), len(wanted))
-    return torch.cat(parts)
+
+    @torch.no_grad()
+    def run(images: Tensor) -> Tensor:
+        embeddings: Tensor = network(plain(images, generator).to(device)).float().cpu()
+        return embeddings
+
+    return run
 
 
 def embed_images(
@@ -51,6 +116,7 @@ def embed_images(
     images: NamedImages,
     *,
     resize: bool = False,
+    allow_unreadable: bool = False,
     batch_size: int = 128,
     workers: int = 2,
     progress: Reporter | None = None,
@@ -61,31 +127,40 @@ def embed_images(
         model: a network with its contract.
         images: which ones; those that are missing get no embedding.
         resize: resize images of another size than the model's, instead of refusing them.
+        allow_unreadable: images that cannot be read get no embedding either, and are named in `unreadable`.
         batch_size: images at a time.
         workers: threads that load.
         progress: called as `progress(done, total)`.
     """
-    check_integer("batch_size", batch_size, 1)
     if not images.files:
         raise ValueError(
             f"{images.path}: none of the {len(images.missing):,} images is there, first {images.missing[0]!r}"
         )
-    contract, count = model.contract, len(images)
+    contract = model.contract
     fitted = Fitted(images, contract.input_size, grey=contract.colour == "grey", resize=resize)
-
-    def load(step: int) -> Tensor:
-        return fitted.batch(range(step * batch_size, min(count, (step + 1) * batch_size)))
-
+    unreadable: Unreadable = {}
+    kept: list[str] = []
     parts: list[Tensor] = []
-    with Prefetcher(load, stop=-(-count // batch_size), workers=workers) as batches:
-        for loaded in batches:
-            parts.append(model(loaded))
-            bad = ~parts[-1].isfinite().all(1)
-            done = sum(map(len, parts))
-            if bad.any():
-                where = images.describe(done - len(bad) + int(bad.int().argmax()))
-                raise ValueError(f"{model.name} makes an embedding of {where} that is not finite")
-            if progress is not None:
-                progress(done, count)
-    options = {"model": model.name, "images": images.path.name, "resize": resize, "contract": contract.table()}
-    return Embeddings(images.files, torch.cat(parts).numpy(), options)
+    for part, embedded in embedded_batches(
+        fitted,
+        np.arange(len(images)),
+        model,
+        batch_size=batch_size,
+        workers=workers,
+        unreadable=unreadable if allow_unreadable else None,
+        progress=progress,
+    ):
+        bad = ~embedded.isfinite().all(1)
+        if bad.any():
+            where = images.describe(int(part[int(bad.int().argmax())]))
+            raise ValueError(f"{model.name} makes an embedding of {where} that is not finite")
+        kept += [images.files[index] for index in part.tolist()]
+        parts.append(embedded)
+    if not parts:
+        raise ValueError(f"none of the {len(images):,} images can be read: {unreadable[0]}")
+    return Embeddings(
+        kept,
+        torch.cat(parts).numpy(),
+        {"model": model.name, "images": images.path.name, "resize": resize, "contract": contract.table()},
+        unreadable={images.files[index]: cause for index, cause in unreadable.items()},
+    )

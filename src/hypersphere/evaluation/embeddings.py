@@ -14,6 +14,7 @@ import numpy.typing as npt
 from hypersphere.data.named import NameIndex
 from hypersphere.data.source import first_few
 from hypersphere.evaluation.arrays import Array, Ints, finite_rows
+from hypersphere.evaluation.inputs import file_digests, joined_files
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -24,6 +25,8 @@ class Embeddings:
         names: (N,) different names, such as `Ada/Ada_0001.jpg`.
         values: (N, dim) finite numbers, kept as float32.
         options: how they were made, as plain values, for the result.
+        files: the array and the list they were read from, by name, each with its digest.
+        unreadable: name and cause of images that could not be read, and so have no embedding.
 
     Example:
         >>> load_embeddings("E.npy", "L.txt").of(["Ada/Ada_0001.jpg"]).shape
@@ -33,6 +36,8 @@ class Embeddings:
     names: Sequence[str]
     values: Array
     options: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    files: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    unreadable: Mapping[str, str] = dataclasses.field(default_factory=dict)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "names", tuple(self.names))
@@ -88,7 +93,7 @@ def load_embeddings(path: str | Path, names: str | Path) -> Embeddings:
         values = finite_rows(str(path), array)
     except ValueError as error:
         raise ValueError(f"{error} ({_line_of_row(str(error), names, found)})") from None
-    return Embeddings(list(found), values, {"embeddings": path.name, "list": names.name})
+    return Embeddings(list(found), values, {"embeddings": path.name, "list": names.name}, file_digests([path, names]))
 
 
 def read_names(path: Path) -> dict[str, int]:
@@ -122,7 +127,13 @@ def concatenated(parts: Sequence[Embeddings]) -> Embeddings:
     if not names:
         raise ValueError("the embeddings to put side by side have no image in common")
     values: npt.NDArray[Any] = np.concatenate([part.of(names) for part in parts], axis=1)
-    return Embeddings(names, values, {"concatenated": [dict(part.options) for part in parts]})
+    return Embeddings(
+        names,
+        values,
+        {"concatenated": [dict(part.options) for part in parts]},
+        joined_files(part.files for part in parts),
+        {name: cause for part in parts for name, cause in part.unreadable.items()},
+    )
 
 
 def _without_label(line: str) -> str:

@@ -7,9 +7,10 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
-from hypersphere.evaluation.arrays import Array, Bools, Ints, labels_for
+from hypersphere.evaluation.arrays import Array, Bools, Floats, Ints, labels_for
 from hypersphere.evaluation.bootstrap import bootstrap_mean, bootstrap_roc, percentile_figure
 from hypersphere.evaluation.figures import Figure, NotMeasurable, check_measurable, proportion
+from hypersphere.evaluation.histogram import ScoreHistogram, score_histogram
 from hypersphere.evaluation.roc import Roc, roc_from
 from hypersphere.evaluation.scores import SortedScores
 from hypersphere.evaluation.search import Matches
@@ -58,9 +59,14 @@ def cmc(
         raise ValueError("ranks must hold at least one rank, none below 0")
     figures = {}
     for rank in wanted:
-        hits = (places > 0) & (places <= rank)
+        hits = found_by(places, rank)
         figures[rank] = proportion(int(hits.sum()), len(hits)) if subjects is None else bootstrap_mean(hits, subjects)
     return figures
+
+
+def found_by(ranks: Ints, rank: int) -> Bools:
+    """(probes,) whether the mate is among the first `rank` entries; 0 is not found."""
+    return (ranks > 0) & (ranks <= rank)
 
 
 def open_set_roc(matches: Matches, probe_ids: npt.ArrayLike, gallery_ids: npt.ArrayLike, rank: int = 1) -> Roc:
@@ -78,13 +84,23 @@ def open_set_roc(matches: Matches, probe_ids: npt.ArrayLike, gallery_ids: npt.Ar
         gallery_ids: (entries,) who is enrolled.
         rank: how many entries count.
     """
-    scores, with_mate = open_set_scores(matches, probe_ids, gallery_ids, rank)
+    return open_set_curve(*open_set_scores(matches, probe_ids, gallery_ids, rank))
+
+
+def open_set_curve(scores: Array, with_mate: Bools) -> Roc:
+    """`open_set_roc` from what `open_set_scores` gave."""
     others, total = SortedScores(scores[~with_mate]), int(with_mate.sum())
     accepted = scores[with_mate & np.isfinite(scores)]
     if len(accepted) == 0:
         return Roc(np.array([np.inf]), np.zeros(1, dtype=np.int64), np.zeros(1, dtype=np.int64), others.total, total)
     roc = roc_from(SortedScores(accepted), others)
     return Roc(roc.thresholds, roc.false_accepts, roc.true_accepts, roc.impostors, total)
+
+
+def open_set_histogram(scores: Array, with_mate: Bools) -> ScoreHistogram:
+    """How far the scores that `open_set_scores` gave lie apart; a mate beyond the rank has none."""
+    mates, others = (SortedScores(scores[kind]) for kind in (with_mate & np.isfinite(scores), ~with_mate))
+    return score_histogram(mates, others, kinds=("mates that were found", "best entries of strangers"))
 
 
 def open_set_rate(
@@ -106,22 +122,13 @@ def open_set_rate(
         seed: of the draws.
     """
     scores, with_mate = open_set_scores(matches, probe_ids, gallery_ids, rank)
-    if fpir >= 1:
-        raise ValueError(f"fpir={fpir:g} must be below 1, where everything is accepted")
+    _check_open(fpir)
     missing = check_measurable(fpir, int((~with_mate).sum()))
     if missing is not None:
         return missing
     value = open_set_roc(matches, probe_ids, gallery_ids, rank).tar_at(fpir)
-    lowest = np.nextafter(scores[np.isfinite(scores)].min(), np.float32(-np.inf))
     people = np.asarray(probe_ids)
-    drawn = bootstrap_roc(
-        np.where(np.isfinite(scores), scores, lowest),
-        with_mate,
-        lambda roc: [roc.tar_at(fpir)],
-        subjects=(people, people),
-        replicates=replicates,
-        seed=seed,
-    )
+    drawn = open_set_draws(scores, with_mate, people, [fpir], replicates=replicates, seed=seed)
     count = len(np.unique(people))
     return percentile_figure(value, drawn[:, 0], int(with_mate.sum()), count, "bootstrap over subjects")
 
@@ -138,3 +145,44 @@ def open_set_scores(
     rows = np.arange(len(ranks))
     mates = np.where((ranks > 0) & (ranks <= rank), matches.scores[rows, np.maximum(ranks, 1) - 1], -np.inf)
     return np.where(with_mate, mates, matches.scores[:, 0]).astype(np.float32), with_mate
+
+
+def open_set_draws(
+    scores: Array,
+    with_mate: Bools,
+    people: npt.ArrayLike,
+    fpirs: Sequence[float],
+    *,
+    replicates: int = 1000,
+    seed: int = 0,
+) -> Floats:
+    """(replicates, fpirs) TPIRs under draws of the probes' people.
+
+    Args:
+        scores, with_mate: from `open_set_scores`.
+        people: (probes,) who is searched.
+        fpirs: the rates that must not be exceeded, below 1.
+        replicates: how many draws.
+        seed: of the draws.
+    """
+    for fpir in fpirs:
+        _check_open(fpir)
+    return bootstrap_roc(
+        _all_finite(scores),
+        with_mate,
+        lambda roc: [roc.tar_at(fpir) for fpir in fpirs],
+        subjects=(people, people),
+        replicates=replicates,
+        seed=seed,
+    )
+
+
+def _check_open(fpir: float) -> None:
+    if fpir >= 1:
+        raise ValueError(f"fpir={fpir:g} must be below 1, where everything is accepted")
+
+
+def _all_finite(scores: Array) -> Array:
+    """Scores with a number below all others in the place of -inf, which is never accepted at a FPIR below 1."""
+    lowest = np.nextafter(scores[np.isfinite(scores)].min(), np.float32(-np.inf))
+    return np.where(np.isfinite(scores), scores, lowest)

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
-from hypersphere.evaluation.arrays import Bools, Floats
-from hypersphere.evaluation.bootstrap import PairWeights, Subjects, bootstrap_roc
+from hypersphere.evaluation.arrays import Array, Bools, Floats, Ints
+from hypersphere.evaluation.bootstrap import PairWeights, Subjects, bootstrap_roc, subject_draws
 from hypersphere.evaluation.figures import Figure, NotMeasurable, Z, check_measurable
+from hypersphere.evaluation.identification import open_set_curve, open_set_draws
 from hypersphere.evaluation.roc import Roc, roc_curve
 
 
@@ -85,14 +87,15 @@ def compare_means(
     first: npt.ArrayLike,
     second: npt.ArrayLike,
     *,
-    subjects: Subjects,
+    subjects: Subjects | None,
     replicates: int = 1000,
     seed: int = 0,
 ) -> Difference:
     """The difference of two systems' means over the same items, such as average precisions; as `compare_accuracy`."""
     one, two = (np.asarray(values, dtype=np.float64) for values in (first, second))
     gain, weights = two - one, PairWeights(len(one), subjects)
-    return _drawn_difference(float(gain.mean()), weights.means(gain, replicates, seed), len(one), weights.name)
+    name = weights.name if subjects is not None else "bootstrap over samples"
+    return _drawn_difference(float(gain.mean()), weights.means(gain, replicates, seed), len(one), name)
 
 
 def compare_tar(
@@ -117,21 +120,126 @@ def compare_tar(
         replicates: how many draws.
         seed: of the draws.
     """
-    curves = [roc_curve(scores, same) for scores in (first_scores, second_scores)]
-    missing = check_measurable(far, curves[0].impostors)
+    missing = check_measurable(far, int((~np.asarray(same, dtype=bool)).sum()))
     if missing is not None:
         return missing
+    reading = Reading(lambda roc: roc.tar_at(far), int(np.asarray(same, dtype=bool).sum()))
+    return compare_curves(
+        first_scores, second_scores, same, [reading], subjects=subjects, replicates=replicates, seed=seed
+    )[0]
+
+
+@dataclass(frozen=True)
+class Reading:
+    """A number that is read off a curve, such as the equal error rate, and how many decisions it rests on."""
+
+    read: Callable[[Roc], float]
+    n: int
+
+
+def compare_curves(
+    first_scores: npt.ArrayLike,
+    second_scores: npt.ArrayLike,
+    same: npt.ArrayLike,
+    readings: Sequence[Reading],
+    *,
+    subjects: Subjects | None = None,
+    replicates: int = 1000,
+    seed: int = 0,
+) -> list[Difference]:
+    """The differences of what is read off two systems' curves, all from the same draws; as `compare_tar`.
+
+    Args:
+        first_scores, second_scores, same, subjects, replicates, seed: as for `compare_tar`.
+        readings: what is read.
+    """
 
     def read(roc: Roc) -> list[float]:
-        return [roc.tar_at(far)]
+        return [reading.read(roc) for reading in readings]
 
+    both = first_scores, second_scores
     first, second = (
-        bootstrap_roc(scores, same, read, subjects=subjects, replicates=replicates, seed=seed)[:, 0]
-        for scores in (first_scores, second_scores)
+        bootstrap_roc(scores, same, read, subjects=subjects, replicates=replicates, seed=seed) for scores in both
     )
-    value = curves[1].tar_at(far) - curves[0].tar_at(far)
+    values = [read(roc_curve(scores, same)) for scores in both]
     name = PairWeights(len(np.asarray(same)), subjects).name
-    return _drawn_difference(value, second - first, curves[0].genuine, name)
+    return [
+        _drawn_difference(values[1][k] - values[0][k], second[:, k] - first[:, k], reading.n, name)
+        for k, reading in enumerate(readings)
+    ]
+
+
+def compare_open_set(
+    first_scores: Sequence[Array],
+    second_scores: Sequence[Array],
+    with_mate: Sequence[Bools],
+    fpir: float,
+    *,
+    subjects: npt.ArrayLike,
+    replicates: int = 1000,
+    seed: int = 0,
+) -> Difference | NotMeasurable:
+    """The difference of two systems' TPIR at a FPIR, the mean over galleries; both drawn with the same people.
+
+    Args:
+        first_scores, second_scores: for each gallery (probes,) from `open_set_scores`.
+        with_mate: for each gallery (probes,) which have a mate in it.
+        fpir: where.
+        subjects: (probes,) their people.
+        replicates: how many draws.
+        seed: of the draws.
+    """
+    missing = [check_measurable(fpir, int((~mates).sum())) for mates in with_mate]
+    if any(each is not None for each in missing):
+        return min((each for each in missing if each is not None), key=lambda each: each.n)
+    values, drawn = [], []
+    for system in (first_scores, second_scores):
+        both = list(zip(system, with_mate, strict=True))
+        values.append(float(np.mean([open_set_curve(scores, mates).tar_at(fpir) for scores, mates in both])))
+        each = [
+            open_set_draws(scores, mates, subjects, [fpir], replicates=replicates, seed=seed)[:, 0]
+            for scores, mates in both
+        ]
+        drawn.append(np.mean(each, axis=0))
+    n = sum(int(mates.sum()) for mates in with_mate)
+    return _drawn_difference(values[1] - values[0], drawn[1] - drawn[0], n, "bootstrap over subjects")
+
+
+def compare_trials(first: npt.ArrayLike, second: npt.ArrayLike) -> Difference:
+    """The difference of two systems' means over the same trials, by Student's paired t test.
+
+    Args:
+        first, second: (trials,) figures.
+    """
+    from scipy.special import stdtr, stdtrit
+
+    gain = np.asarray(second, dtype=np.float64) - np.asarray(first, dtype=np.float64)
+    mean, count = float(gain.mean()), len(gain)
+    error = float(gain.std(ddof=1)) / count**0.5
+    half = float(stdtrit(count - 1, 0.975)) * error
+    p = 2 * float(stdtr(count - 1, -abs(mean) / error)) if error > 0 else float(mean == 0)
+    return Difference(Figure(mean, mean - half, mean + half, count, "student t over trials"), p, "paired t over trials")
+
+
+def compare_lowered(
+    first: npt.ArrayLike, second: npt.ArrayLike, *, replicates: int = 1000, seed: int = 0
+) -> Difference:
+    """The difference of two systems' mean - sd over the same trials (BLUFR), by drawing trials.
+
+    Args:
+        first, second: (trials,) figures.
+        replicates: how many draws.
+        seed: of the draws.
+    """
+    both = [np.asarray(values, dtype=np.float64) for values in (first, second)]
+
+    def gain(times: Ints) -> float:
+        lowered = [np.repeat(values, times).mean() - np.repeat(values, times).std(ddof=1) for values in both]
+        return float(lowered[1] - lowered[0])
+
+    count = len(both[0])
+    drawn = np.array([gain(times) for times in subject_draws(count, replicates, seed)])
+    return _drawn_difference(gain(np.ones(count, dtype=np.int64)), drawn, count, "bootstrap over trials")
 
 
 def _drawn_difference(value: float, drawn: Floats, n: int, name: str) -> Difference:

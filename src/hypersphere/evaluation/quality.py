@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 import numpy.typing as npt
@@ -65,12 +65,14 @@ class Margins:
         mean: mean sample margin, in cosines, bootstrapped over samples.
         minimum: the smallest.
         share_positive: share of samples nearest to their own prototype.
+        each: (samples,) the sample margins.
     """
 
     class_margin: Figure
     mean: Figure
     minimum: Figure
     share_positive: Figure
+    each: Floats = field(repr=False, compare=False)
 
 
 def margins(embeddings: npt.ArrayLike, prototypes: npt.ArrayLike, labels: npt.ArrayLike) -> Margins:
@@ -91,6 +93,7 @@ def margins(embeddings: npt.ArrayLike, prototypes: npt.ArrayLike, labels: npt.Ar
         mean=bootstrap_mean(known, share=False),
         minimum=exact(summary.minimum, len(known)),
         share_positive=Figure(summary.share_positive, *wilson_interval(hits, len(known)), len(known), "wilson"),
+        each=known,
     )
 
 
@@ -109,6 +112,14 @@ def accuracy_by_shots(
         many: more than this many training images are many.
         few: fewer than this many are few.
     """
+    groups = class_accuracies(right, labels, class_counts, many, few)
+    return {name: _class_mean(accuracies, tested) for name, (_, accuracies, tested) in groups.items()}
+
+
+def class_accuracies(
+    right: npt.ArrayLike, labels: npt.ArrayLike, class_counts: npt.ArrayLike, many: int = MANY, few: int = FEW
+) -> dict[str, tuple[Ints, Floats, Ints]]:
+    """By group, as `accuracy_by_shots` has them: its classes, the accuracy of each, and its number of samples."""
     hits: Bools = np.asarray(right, dtype=bool)
     classes, shots = labels_for("labels", labels, len(hits)), np.asarray(class_counts)
     if len(classes) == 0 or classes.min() < 0 or classes.max() >= len(shots):
@@ -121,12 +132,12 @@ def accuracy_by_shots(
         "few": shots < few,
         "all": np.ones(len(shots), dtype=bool),
     }
-    chosen = {name: group & (tested > 0) for name, group in groups.items()}
-    return {name: _class_mean(rightly[group], tested[group]) for name, group in chosen.items() if group.any()}
+    chosen = {name: np.flatnonzero(group & (tested > 0)) for name, group in groups.items()}
+    return {name: (own, rightly[own] / tested[own], tested[own]) for name, own in chosen.items() if len(own)}
 
 
-def _class_mean(rightly: Array, tested: Ints) -> Figure:
-    value = float((rightly / tested).mean())
+def _class_mean(accuracies: Floats, tested: Ints) -> Figure:
+    value = float(accuracies.mean())
     size = len(tested) ** 2 / (1 / tested).sum()
     worth = max(1, int(size + 1e-6))
     return Figure(value, *wilson_interval(min(value, 1.0) * worth, worth), int(tested.sum()), "wilson")

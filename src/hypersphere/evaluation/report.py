@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 from hypersphere.data.images import Image
 from hypersphere.evaluation.figures import Figure, NotMeasurable
-from hypersphere.evaluation.results import Result, thinned
+from hypersphere.evaluation.results import Result, ScoredPair, thinned
 from hypersphere.plots import ImagePair, Page, draw_cmc, draw_det, draw_roc, draw_score_histogram, percent
 
 Pictures = Callable[[str], Image | None]
 """The image of a name; None where it cannot be shown."""
 
 _NO_SHARES = ("margin", "fisher", "degrees")
+_LOST = ("missing", "left_out", "without", "unreadable")
+"""In the names of counts of what was left out."""
+_NAMED = 20
 
 
 def write_report(result: Result, folder: str | Path, *, title: str = "", pictures: Pictures | None = None) -> Path:
@@ -30,11 +34,9 @@ def write_report(result: Result, folder: str | Path, *, title: str = "", picture
         the path of the page.
     """
     page = Page(title or f"Evaluation: {result.protocol}", _lead(result))
-    lost = {name: count for name, count in result.counts.items() if count and ("missing" in name or "left_out" in name)}
+    lost = lost_counts(result)
     if lost:
-        page.text(
-            "Not all of the protocol was measured: " + ", ".join(f"{n:,} {words(k)}" for k, n in lost.items()) + "."
-        )
+        page.text(f"Not all of the protocol was measured: {', '.join(lost)}.")
     page.heading("Figures")
     rows = [[name, *figure_cells(name, figure)] for name, figure in result.metrics.items()]
     page.table(["metric", "value", "95 % interval", "n", "interval by"], rows)
@@ -43,6 +45,15 @@ def write_report(result: Result, folder: str | Path, *, title: str = "", picture
     _add_worst(page, result, pictures)
     page.heading("Counts")
     page.options({words(name): f"{count:,}" for name, count in result.counts.items()})
+    for what, names in result.left_out.items():
+        if names:
+            page.heading(words(what).capitalize())
+            more = f"and {len(names) - _NAMED:,} more" if len(names) > _NAMED else ""
+            page.text(*names[:_NAMED], *([more] if more else []))
+    if result.files:
+        page.heading("Files")
+        page.options(result.files)
+        page.text("Each with the first 16 digits of its SHA-256.")
     page.heading("Options")
     page.options(flat(result.options))
     page.heading("Rules")
@@ -50,13 +61,27 @@ def write_report(result: Result, folder: str | Path, *, title: str = "", picture
     return page.save(Path(folder) / "report.html")
 
 
+def lost_counts(result: Result) -> list[str]:
+    """What was left out, in words; nothing if all of the protocol was measured."""
+    return [
+        f"{count:,} {words(name)}"
+        for name, count in result.counts.items()
+        if count and any(sign in name for sign in _LOST)
+    ]
+
+
 def figure_cells(name: str, figure: Figure | NotMeasurable) -> list[str]:
     """Value, interval, count and kind of interval of a figure, in words."""
     if isinstance(figure, NotMeasurable):
         return [str(figure), "", f"{figure.n:,}", f"needs n={figure.needed:,}"]
-    plain = any(word in name for word in _NO_SHARES)
-    value, low, high = (f"{x:.4g}" if plain else percent(x) for x in (figure.value, figure.low, figure.high))
+    numbers = figure.value, figure.low, figure.high
+    value, low, high = (percent(x) if is_share(name) else f"{x:.4g}" for x in numbers)
     return [value, f"{low} to {high}", f"{figure.n:,}", figure.interval]
+
+
+def is_share(name: str) -> bool:
+    """Whether a metric is a share, which is shown in percent."""
+    return "share" in name or not any(word in name for word in _NO_SHARES)
 
 
 def flat(table: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
@@ -106,13 +131,17 @@ def _add_curves(page: Page, result: Result) -> None:
         det = draw_det({name: (each.far, each.fnmr) for name, each in few.items()}, genuine=genuine, impostor=impostor)
         page.figure({"ROC": roc, "DET": det}, "Receiver operating characteristic, and detection errors.", columns=2)
     for name, histogram in result.histograms.items():
-        threshold = result.thresholds.get(name)
-        counts = histogram.genuine, histogram.impostors
         drawn = draw_score_histogram(
-            histogram.edges, *counts, threshold, str(result.options.get("similarity", "score"))
+            histogram.edges,
+            histogram.genuine,
+            histogram.impostors,
+            histogram.threshold,
+            str(result.options.get("similarity", "score")),
+            histogram.kinds,
         )
-        below = "mean of the folds' thresholds" if threshold is not None else "no threshold"
-        page.figure({f"Histogram of scores, {name}": drawn}, f"Scores of {name}; {below}.")
+        line = histogram.threshold is not None and math.isfinite(histogram.threshold)
+        below = f"; the line is {histogram.threshold_rule}" if line else ""
+        page.figure({f"Histogram of scores, {name}": drawn}, f"Scores of {name}{below}.")
     if result.cmc:
         page.heading("Identification")
         page.figure({"CMC": draw_cmc(result.cmc)}, "Share of probes whose mate is among the first so many.")
@@ -124,15 +153,22 @@ def _add_worst(page: Page, result: Result, pictures: Pictures | None) -> None:
         if not pairs:
             page.text("None.")
             continue
-        shown = []
-        for pair in pairs if pictures else ():
-            left, right = pictures(pair.left), pictures(pair.right)  # type: ignore[misc]
-            if left is not None and right is not None:
-                names = " · ".join(Path(name).stem for name in (pair.left, pair.right))
-                shown.append(ImagePair(left, right, f"{pair.score:.3f} · {names}"))
+        shown, others = [], []
+        for pair in pairs:
+            left, right = (None if pictures is None else pictures(name) for name in (pair.left, pair.right))
+            if left is None or right is None:
+                others.append(pair)
+                continue
+            said = [Path(name).stem for name in (pair.left, pair.right)] + [pair.note] * bool(pair.note)
+            shown.append(ImagePair(left, right, " · ".join([f"{pair.score:.3f}", *said])))
         if shown:
-            page.pairs(shown, "Score and names; the farthest beyond the threshold first.")
-        else:
-            limits = ["" if pair.threshold is None else f"{pair.threshold:.4f}" for pair in pairs]
-            rows = [[f"{p.left} · {p.right}", f"{p.score:.4f}", limit] for p, limit in zip(pairs, limits, strict=True)]
-            page.table(["pair", "score", "threshold"], rows)
+            decided = any(pair.threshold is not None for pair in pairs)
+            first = "the farthest beyond the threshold" if decided else "the worst"
+            page.pairs(shown, f"Score and names; {first} first.")
+        if others:
+            page.table(["pair", "score", "threshold"], [_cells(pair) for pair in others])
+
+
+def _cells(pair: ScoredPair) -> list[str]:
+    limit = "" if pair.threshold is None else f"{pair.threshold:.4f}"
+    return [" · ".join(filter(None, (pair.left, pair.right, pair.note))), f"{pair.score:.4f}", limit]

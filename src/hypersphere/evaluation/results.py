@@ -29,16 +29,19 @@ RULE_SENTENCES = tuple(rule.replace("\n", " ") for rule in re.split(r"\n(?=[A-Z]
 """`RULES`, one sentence or two about each figure."""
 
 DRAWN_POINTS = 1000
+LISTED_NAMES = 1000
+"""Of what was left out, so many names are written; their number is in the counts."""
 
 
 @dataclass(frozen=True)
 class ScoredPair:
-    """A pair of images, for showing: their names, the score, and the threshold it was decided at."""
+    """A pair of images, for showing: their names, the score, the threshold it was decided at, and what else to say."""
 
     left: str
     right: str
     score: float
     threshold: float | None = None
+    note: str = ""
 
 
 @dataclass(frozen=True)
@@ -55,10 +58,11 @@ class Result:
         curves: by name, for ROC and DET.
         cmc: by name, the identification rate at rank 1, 2, ...
         histograms: by name, of genuine and impostor scores.
-        thresholds: by the name of a histogram, where to draw a line.
-        worst: by what they are (`false matches`, `false non-matches`), the worst pairs first.
-        items: for paired comparisons, (n,) each: `right` decisions, `scores`, `same`, `left_subject`, `right_subject`.
+        worst: by what they are (`false matches`, `false non-matches`, `mistakes`), the worst pairs first.
+        items: for paired comparisons, (n,) each; docs/evaluation.md names them.
         items_digest: of the items' names: two results can be compared if it is equal.
+        files: the lists that were read, by name, each with its digest.
+        left_out: by what they are (`missing_images`, `unreadable_images`, ...), the names of what was left out.
     """
 
     protocol: str
@@ -70,10 +74,11 @@ class Result:
     curves: Mapping[str, Roc] = field(default_factory=dict)
     cmc: Mapping[str, Floats] = field(default_factory=dict)
     histograms: Mapping[str, ScoreHistogram] = field(default_factory=dict)
-    thresholds: Mapping[str, float] = field(default_factory=dict)
     worst: Mapping[str, Sequence[ScoredPair]] = field(default_factory=dict)
     items: Mapping[str, Array] = field(default_factory=dict)
     items_digest: str = ""
+    files: Mapping[str, str] = field(default_factory=dict)
+    left_out: Mapping[str, Sequence[str]] = field(default_factory=dict)
 
 
 def figure_table(figure: Figure | NotMeasurable) -> dict[str, Any]:
@@ -99,6 +104,8 @@ def result_table(result: Result) -> dict[str, Any]:
         "options": _plain(result.options),
         "rules": list(result.rules),
         "counts": _plain(result.counts),
+        "files": dict(result.files),
+        "left_out": {what: list(names[:LISTED_NAMES]) for what, names in result.left_out.items() if names},
         "details": _plain(result.details),
         "curves": {name: _curve(roc) for name, roc in result.curves.items()},
         "cmc": {name: [float(rate) for rate in rates] for name, rates in result.cmc.items()},
@@ -108,11 +115,13 @@ def result_table(result: Result) -> dict[str, Any]:
                 "genuine": histogram.genuine.tolist(),
                 "impostors": histogram.impostors.tolist(),
                 "outside": histogram.outside,
-                "threshold": _plain(result.thresholds.get(name)),
+                "kinds": list(histogram.kinds),
+                "threshold": _plain(histogram.threshold),
+                "threshold_rule": histogram.threshold_rule,
             }
             for name, histogram in result.histograms.items()
         },
-        "worst": {kind: [_plain(dataclasses.asdict(pair)) for pair in pairs] for kind, pairs in result.worst.items()},
+        "worst": {kind: [_pair(pair) for pair in pairs] for kind, pairs in result.worst.items()},
         "items_digest": result.items_digest,
     }
 
@@ -154,6 +163,11 @@ def thinned(roc: Roc, points: int = DRAWN_POINTS) -> Roc:
     by_tar = np.searchsorted(roc.true_accepts, marks[1], side="left")
     kept = np.unique(np.concatenate([[0, count - 1], by_far, by_tar]).clip(0, count - 1))
     return Roc(roc.thresholds[kept], roc.false_accepts[kept], roc.true_accepts[kept], roc.impostors, roc.genuine)
+
+
+def _pair(pair: ScoredPair) -> dict[str, Any]:
+    table = {name: _plain(value) for name, value in dataclasses.asdict(pair).items()}
+    return table if pair.note else {name: value for name, value in table.items() if name != "note"}
 
 
 def _curve(roc: Roc) -> dict[str, Any]:

@@ -1,12 +1,16 @@
 """Heads: prototypes + a loss + an engine."""
 
 from hypersphere.heads.head import Head, PairLoss, create_head, create_loss, list_heads
+from hypersphere.heads.optimizers import RowAdamW, RowSGD, clip_grad_norm_
 from hypersphere.heads.plan import Sent, exchanged_bytes, exchanges
 
 __all__ = [
     "Head",
     "PairLoss",
+    "RowAdamW",
+    "RowSGD",
     "Sent",
+    "clip_grad_norm_",
     "create_head",
     "create_loss",
     "exchanged_bytes",

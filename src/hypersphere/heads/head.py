@@ -13,11 +13,13 @@ from hypersphere.core import check_choice, check_finite_number, check_integer, c
 from hypersphere.engines import ENGINES, PRECISIONS, Precision, ambient_precision, compute_dtype, local_rows
 from hypersphere.geometry import EPS, normalize, regular_simplex, tammes
 from hypersphere.heads.inputs import check_embeddings, check_labels, check_rows, to_compute_dtype
-from hypersphere.heads.sharding import Over, Sharding, full_tensor
-from hypersphere.losses import OBJECTIVES, Batch, Contrastive, Objective, Triplet
+from hypersphere.heads.sampling import Sampler, check_sampling
+from hypersphere.heads.sharding import Over, Sharding, is_sharded
+from hypersphere.losses import OBJECTIVES, Batch, Contrastive, Objective, ShardedBatch, Triplet
 
 Additions = Mapping[str, Mapping[str, Any]]
 _START = 0.01
+_DRAWS = "sampler._extra_state"
 
 
 class Head(nn.Module):
@@ -31,11 +33,15 @@ class Head(nn.Module):
         engine: `auto`, `dense`, `chunked` or `triton`.
         chunk_size: classes per chunk of the chunked engine.
         precision: of the fused engine's products, `bf16`, `fp16`, `tf32` or `fp32`; by default what autocast, the
-            embeddings' dtype or `torch.set_float32_matmul_precision` says.
+            embeddings' dtype or `torch.set_float32_matmul_precision` says. On a CPU `bf16` rounds the chunked engine's.
         budget: bytes that the fused engine may take for its N x C matrix; less than 2 N C saves memory for time.
         eps: the epsilon of NormFace eq. 3.
         added: further objectives that share the prototypes, with their weights.
         shard: processes to share the classes: a process group, or a device mesh of one dimension.
+        sample: share of the classes that a call in training mode sees, in (0, 1]: those of its labels, and random ones.
+        unbiased: weigh the sampled classes, so that sums over the negatives keep their mean.
+        unit_gradients: let `weight.grad` be the gradient of the normalised prototypes, for a step of
+            `RowSGD(unit_eps=head.eps)`, which takes it through the normalisation in the same pass.
         device, dtype: of the prototypes; a loss's own parameters stay float32.
 
     Inputs:
@@ -61,6 +67,9 @@ class Head(nn.Module):
         eps: float = EPS,
         added: Mapping[str, tuple[float, Objective]] | None = None,
         shard: Over | None = None,
+        sample: float | None = None,
+        unbiased: bool = False,
+        unit_gradients: bool = False,
         device: torch.device | str | None = None,
         dtype: torch.dtype | None = None,
     ) -> None:
@@ -91,6 +100,23 @@ class Head(nn.Module):
         if self.sharding is not None:
             for each in (objective, *(extra for _, extra in (added or {}).values())):
                 self.sharding.cut(each)
+        if unbiased and sample is None:
+            raise ValueError("unbiased=True is about a sample of the classes: give sample, for example sample=0.1")
+        self.sampler = None if sample is None else self._sampler(sample, unbiased)
+        self.unit_gradients = unit_gradients
+        if unit_gradients:
+            self._check_unit_gradients()
+
+    def _sampler(self, share: float, unbiased: bool) -> Sampler:
+        check_sampling([self.objective, *self.added.values()], unbiased)  # type: ignore[list-item]
+        sampler = Sampler(share, unbiased, 0 if self.sharding is None else self.sharding.exchange.rank)
+        sampler.mark(table for table in self.per_class().values() if isinstance(table, nn.Parameter))
+        return sampler
+
+    def _check_unit_gradients(self) -> None:
+        for each in (self.objective, *self.added.values()):
+            if not each.normalizes_prototypes or not each.only_scores:
+                raise ValueError(f"unit_gradients=True: {each.name} depends on more than scores with unit prototypes")
 
     def forward(self, embeddings: Tensor, labels: Tensor, **rows: Tensor) -> Tensor:
         """The loss of a batch, a scalar in float32 (float64 for float64 input).
@@ -107,23 +133,12 @@ class Head(nn.Module):
         check_embeddings(embeddings, self.dim, values=self.checked)
         labels = check_labels(labels, embeddings, self.num_classes, values=self.checked)
         check_rows(rows, labels, self.objective)
-        precision = self.precision or ambient_precision(embeddings)
+        ambient = ambient_precision(embeddings)
         with torch.autocast(embeddings.device.type, enabled=False):
-            batch = Batch(
-                to_compute_dtype(embeddings, compute_dtype(embeddings, self.weight)),
-                labels,
-                local_rows(self.weight),
-                self.objective.normalizes_prototypes,
-                self.eps,
-                self.engine,
-                self.chunk_size,
-                precision,
-                self.budget,
-                rows,
-                self.checked,
-            )
-            if self.sharding is not None:
-                batch = self.sharding.join(batch, embeddings.dtype)
+            x = to_compute_dtype(embeddings, compute_dtype(embeddings, self.weight))
+            batch = self._batch(x, labels, embeddings.dtype, ambient, rows)
+            if self.sampler is not None and self.training:
+                batch = self.sampler(batch, self.weight)
             loss: Tensor = self.objective(batch)
             for name, extra in self.added.items():
                 loss = loss + self.added_weights[name] * extra(batch)
@@ -147,9 +162,74 @@ class Head(nn.Module):
 
         `load_state_dict` takes it on any number of processes: a sharded head keeps its own rows.
         """
-        return {name: full_tensor(value).cpu() for name, value in self.state_dict().items()}
+        return {name: self._whole(value).detach().cpu() for name, value in self.state_dict().items()}
+
+    def per_class(self) -> dict[str, Tensor]:
+        """What `shard` cuts, by its name in the state dict: what has a row per class (prototypes, biases, centres)."""
+        modules = {"objective.": self.objective} | {f"added.{name}.": extra for name, extra in self.added.items()}
+        found = {"weight": self.weight}
+        for prefix, objective in modules.items():
+            for name in objective.per_class:  # type: ignore[union-attr]
+                value = getattr(objective, name)
+                if isinstance(value, Tensor) and value.dim() > 0:
+                    found[prefix + name] = value
+        return found
+
+    def whole_weight(self) -> Tensor | None:
+        """All prototypes on the CPU, for one process: None in the others, all of which must ask for them."""
+        if self.sharding is None:
+            return self.weight.detach().cpu()
+        return self.sharding.whole(self.weight, keep=self.sharding.exchange.rank == 0)
+
+    def prototypes(self, count: int) -> Tensor:
+        """The first `count` prototypes; where they are sharded, all processes ask for them."""
+        weight = self.weight.detach()
+        return weight[:count] if self.sharding is None else self.sharding.first(weight, count)
+
+    @torch.no_grad()
+    def nearest(self, embeddings: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
+        """(N,) each: the cosine of every embedding with its own prototype, and the largest with any other.
+
+        No N x C matrix is made. A row labelled -1 has 0 for its own. Where the classes are sharded, all processes call
+        it, each with its own rows.
+        """
+        dtype, ambient = compute_dtype(embeddings, self.weight), ambient_precision(embeddings)
+        with torch.autocast(embeddings.device.type, enabled=False):
+            batch = self._batch(embeddings.to(dtype), labels, embeddings.dtype, ambient, {})
+            reduced = batch.reduce("max")
+        mine = slice(None) if not isinstance(batch, ShardedBatch) else batch.mine
+        return reduced.target[mine], reduced.value[mine]
+
+    def _whole(self, value: Tensor) -> Tensor:
+        whole = value if self.sharding is None or not is_sharded(value) else self.sharding.whole(value)
+        assert whole is not None
+        return whole
+
+    def _batch(
+        self, x: Tensor, labels: Tensor, wire: torch.dtype, ambient: Precision, rows: Mapping[str, Tensor]
+    ) -> Batch:
+        """The batch of a call; `wire` is the dtype that x had before it was widened for the loss."""
+        batch = Batch(
+            x,
+            labels,
+            local_rows(self.weight),
+            self.objective.normalizes_prototypes,
+            self.eps,
+            self.engine,
+            self.chunk_size,
+            self.precision,
+            ambient,
+            self.budget,
+            rows,
+            self.checked,
+            unit_gradients=self.unit_gradients,
+        )
+        return batch if self.sharding is None else self.sharding.join(batch, wire)
 
     def load_state_dict(self, state_dict: Mapping[str, Any], strict: bool = True, assign: bool = False) -> Any:
+        """Take up a state; it may come from a head that samples its classes otherwise, or not at all."""
+        draws = {} if self.sampler is None else {_DRAWS: self.sampler.get_extra_state()}
+        state_dict = draws | {key: value for key, value in state_dict.items() if key != _DRAWS or draws}
         if self.sharding is not None:
             state_dict = self.sharding.like(self.state_dict(), state_dict)
         return super().load_state_dict(state_dict, strict, assign)
@@ -199,6 +279,9 @@ def create_head(
     eps: float = EPS,
     add: Additions | None = None,
     shard: Over | None = None,
+    sample: float | None = None,
+    unbiased: bool = False,
+    unit_gradients: bool = False,
     device: torch.device | str | None = None,
     dtype: torch.dtype | None = None,
     **options: Any,
@@ -213,13 +296,19 @@ def create_head(
         engine: `auto`, `dense`, `chunked` or `triton`.
         chunk_size: classes per chunk of the chunked engine.
         precision: of the fused engine's products, `bf16`, `fp16`, `tf32` or `fp32`; by default what autocast, the
-            embeddings' dtype or `torch.set_float32_matmul_precision` says.
+            embeddings' dtype or `torch.set_float32_matmul_precision` says. On a CPU `bf16` rounds the chunked engine's.
         budget: bytes that the fused engine may take for its N x C matrix; less than 2 N C saves memory for time.
         eps: the epsilon of NormFace eq. 3; the released code's is 1e-6.
         add: further losses that share the prototypes, each with its weight and options, for example
             `{"c_contrastive": {"weight": 0.01}, "sample_margin": {"weight": 0.5}}`.
         shard: processes to share the classes (docs/sharding.md): a process group, or a device mesh of one dimension.
             All of them make the head, with the same seed.
+        sample: share of the classes that a call in training mode sees (PartialFC, docs/sampling.md), in (0, 1]: those
+            of its labels always, and random others. Gradients of prototypes are then sparse: train with `RowSGD` or
+            `RowAdamW`, which leave the other rows alone.
+        unbiased: weigh the sampled classes, so that sums over the negatives keep their mean.
+        unit_gradients: let `weight.grad` be the gradient of the normalised prototypes, for a step of
+            `RowSGD(unit_eps=head.eps)`, which takes it through the normalisation in the same pass.
         device, dtype: of the prototypes; a loss's own parameters stay float32.
         options: the loss's own keywords; its docstring lists them.
 
@@ -249,6 +338,9 @@ def create_head(
         eps=eps,
         added=added,
         shard=shard,
+        sample=sample,
+        unbiased=unbiased,
+        unit_gradients=unit_gradients,
         device=device,
         dtype=dtype,
     )

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import torch
 from torch import Tensor, distributed, nn
 
-from hypersphere.engines import Exchange, common_rows, gather_rows, rows_used_in_parts
+from hypersphere.engines import Exchange, common_rows, gather_rows, local_rows, rows_used_in_parts
 from hypersphere.losses import Batch, Classes, Objective, ShardedBatch
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 else:
     Over: TypeAlias = Any
 
-_DRAWN_ROWS = 2**14
+_ROWS = 2**14
 
 
 class Sharding:
@@ -59,14 +59,14 @@ class Sharding:
     def drawn(self, like: Tensor, std: float) -> Tensor:
         """Normal rows of the classes of this process.
 
-        Each process draws all rows, some at a time, and keeps its own: on a CPU, the same seed gives the same
+        Each process draws all rows on the CPU, some at a time, and keeps its own: the same seed gives the same
         prototypes on any number of processes, and leaves the generators alike.
         """
         rows, dim = self.classes.rows, like.shape[1]
         own = like.new_empty((rows.stop - rows.start, dim))
-        for start in range(0, self.classes.num_classes, _DRAWN_ROWS):
-            stop = min(start + _DRAWN_ROWS, self.classes.num_classes)
-            block = like.new_empty((stop - start, dim)).normal_(std=std)
+        for start in range(0, self.classes.num_classes, _ROWS):
+            stop = min(start + _ROWS, self.classes.num_classes)
+            block = torch.empty((stop - start, dim), dtype=like.dtype, device="cpu").normal_(std=std)
             first, last = max(start, rows.start), min(stop, rows.stop)
             if first < last:
                 own[first - rows.start : last - rows.start] = block[first - start : last - start]
@@ -97,7 +97,8 @@ class Sharding:
             for name, row in sorted(batch.rows.items())
         }
         part = rows_used_in_parts(mine, gathered, exchange, counts, exchange.size)
-        return ShardedBatch(**given, part=part, classes=self.classes)
+        start = sum(counts[: exchange.rank])
+        return ShardedBatch(**given, part=part, classes=self.classes, mine=slice(start, start + len(mine)))
 
     def products(self, x: Tensor, prototypes: Tensor) -> Tensor:
         """(N, num_classes): this process's rows times the prototypes of all."""
@@ -107,28 +108,45 @@ class Sharding:
         start = sum(counts[: self.exchange.rank])
         return of_all[:, start : start + len(x)].T
 
+    @torch.no_grad()
+    def whole(self, value: Tensor, keep: bool = True) -> Tensor | None:
+        """All rows of a sharded tensor on the CPU, brought there some at a time; all processes ask for them.
+
+        Args:
+            value: the tensor.
+            keep: whether this process wants them; those that do not have None.
+        """
+        rows = local_rows(value)
+        everything = torch.empty(value.shape, dtype=value.dtype) if keep else None
+        for mine, counts, numbers in self.classes.blocks(_ROWS):
+            of_all = gather_rows(rows[mine], self.exchange, counts)
+            if everything is not None:
+                everything[numbers] = of_all.cpu()
+        return everything
+
+    @torch.no_grad()
+    def first(self, value: Tensor, count: int) -> Tensor:
+        """The first rows of a sharded tensor, for all processes."""
+        missing = [max(0, min(n, count - sum(self.classes.counts[:p]))) for p, n in enumerate(self.classes.counts)]
+        return gather_rows(local_rows(value)[: missing[self.exchange.rank]], self.exchange, missing)
+
     def like(self, mine: Mapping[str, Tensor], given: Mapping[str, Any]) -> dict[str, Any]:
         """A state dict whose whole per-class tensors are cut as this head's are."""
         return {
             name: self.joined(self.own_rows(value).to(mine[name].device))
-            if _sharded(mine.get(name)) and _whole(value, mine[name])
+            if is_sharded(mine.get(name)) and _whole(value, mine[name])
             else value
             for name, value in given.items()
         }
 
 
-def full_tensor(value: Tensor) -> Tensor:
-    """All rows of a sharded tensor, asked for by all processes; any other tensor as it is."""
-    gather = getattr(value, "full_tensor", None)
-    return (value if gather is None else gather()).detach()
-
-
-def _sharded(value: Any) -> bool:
+def is_sharded(value: Any) -> bool:
+    """Whether a tensor has rows in several processes."""
     return hasattr(value, "to_local")
 
 
 def _whole(value: Any, like: Tensor) -> bool:
-    return isinstance(value, Tensor) and not _sharded(value) and value.shape == like.shape
+    return isinstance(value, Tensor) and not is_sharded(value) and value.shape == like.shape
 
 
 def _mesh(over: Over, device: torch.device | str | None) -> DeviceMesh:

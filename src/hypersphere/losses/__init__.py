@@ -9,6 +9,7 @@ from hypersphere.losses.cosine import AmpFace, ArcFace, CoCo, CosFace, SphereFac
 from hypersphere.losses.largest import LDAM, GMSoftmax, LMSoftmax
 from hypersphere.losses.pairs import Contrastive, Triplet
 from hypersphere.losses.regularisers import Center, HypersphericalEnergy, SampleMargin, ZeroCentroid
+from hypersphere.losses.sampled import Sample
 from hypersphere.losses.sharded import Classes, ShardedBatch
 from hypersphere.losses.softmax import Focal, LabelAwareSmoothing, LabelSmoothing, ModifiedSoftmax, NormFace, Softmax
 
@@ -38,6 +39,7 @@ __all__ = [
     "ModifiedSoftmax",
     "NormFace",
     "Objective",
+    "Sample",
     "SampleLoss",
     "SampleMargin",
     "ShardedBatch",

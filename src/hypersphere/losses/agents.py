@@ -61,6 +61,8 @@ class CTriplet(SampleLoss):
         >>> head = hs.create_head("c_triplet", dim=512, num_classes=10_575, negatives="hardest", center=True)
     """
 
+    only_scores = False
+
     def __init__(
         self, *, dim: int, num_classes: int, margin: float = 0.8, negatives: str = "all", center: bool = False
     ) -> None:
@@ -68,6 +70,11 @@ class CTriplet(SampleLoss):
         self.margin = check_range("margin", margin, 0, 4)
         self.hardest = check_choice("negatives", negatives, ("all", "hardest")) == "hardest"
         self.center = center
+
+    def unsampled(self, unbiased: bool) -> str | None:
+        if unbiased and self.hardest:
+            return "the hardest of all negatives cannot be told from a sample of them"
+        return None
 
     def samples(self, batch: Batch) -> Tensor:
         if self.hardest:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Any, ClassVar, Self
 
@@ -14,6 +14,7 @@ from torch import Tensor, nn
 from hypersphere.core import Registry
 from hypersphere.engines import Curve, Kind, Precision, Reduced, Reduction, Similarity, local_rows, reduce_negatives
 from hypersphere.geometry import EPS, norm
+from hypersphere.losses.sampled import Sample
 
 
 @dataclass(frozen=True)
@@ -28,10 +29,13 @@ class Batch:
         eps: the epsilon of every norm.
         engine: name of the engine.
         chunk_size: classes per chunk.
-        precision: of the fused engine's products.
+        precision: of the products, where the head was told one.
+        ambient: of the fused engine's products otherwise.
         budget: bytes of the fused engine's matrix of derivatives.
         rows: (N,) parameters of single samples, by name.
         checked: whether the values of `rows` are looked at.
+        sample: which of the classes the prototypes are; all of them without it.
+        unit_gradients: the prototypes' gradient is that of their unit vectors.
     """
 
     embeddings: Tensor
@@ -42,14 +46,27 @@ class Batch:
     engine: str = "auto"
     chunk_size: int | None = None
     precision: Precision | None = None
+    ambient: Precision | None = None
     budget: int | None = None
     rows: Mapping[str, Tensor] = field(default_factory=dict)
     checked: bool = True
+    sample: Sample | None = None
+    unit_gradients: bool = False
 
     @property
     def num_classes(self) -> int:
-        """How many prototypes there are, those of other processes included."""
-        return len(self.prototypes)
+        """How many classes a sum over classes stands for, those of other processes included."""
+        return len(self.prototypes) if self.weighting is None else self.weighting.classes
+
+    @property
+    def weighting(self) -> Sample | None:
+        """The sample, where it is to be weighted."""
+        return self.sample if self.sample is not None and self.sample.positive is not None else None
+
+    @property
+    def places(self) -> Tensor:
+        """(N,): each row's class as a place in `prototypes`, -1 for none of them."""
+        return self.labels
 
     @property
     def labelled(self) -> Tensor:
@@ -62,16 +79,34 @@ class Batch:
         return norm(self.embeddings, self.eps)[:, 0]
 
     def local(self, per_class: Tensor) -> Tensor:
-        """A per-class parameter in the embeddings' dtype, with the entries of this process where it is sharded."""
-        return local_rows(per_class).to(self.embeddings.dtype)
+        """A per-class parameter in the embeddings' dtype, with the entries that go with `prototypes`."""
+        return self.table(per_class).to(self.embeddings.dtype)
+
+    def table(self, per_class: Tensor) -> Tensor:
+        """A per-class parameter with the entries that go with `prototypes`: of this process, of the sample."""
+        return local_rows(per_class) if self.sample is None else self.sample.rows(per_class)
+
+    def sampled(self, sample: Sample, prototypes: Tensor) -> Batch:
+        """The same rows against a sample of the classes, whose prototypes are given."""
+        return replace(self, sample=sample, prototypes=prototypes, labels=sample.places(self.labels))
 
     def own(self, per_class: Tensor) -> Tensor:
-        """Each row's entry of a per-class tensor, in the embeddings' dtype; of any class where the label is -1."""
-        return entries(per_class, self.labels, self.embeddings.dtype)
+        """Each row's entry of a per-class tensor, in the embeddings' dtype; of any class where the label is -1.
+
+        The tensor has all classes or, as `local` gives it, those of the sample.
+        """
+        labels = self.labels
+        if self.sample is not None and len(per_class) == self.sample.classes:
+            labels = self.sample.classes_at(labels)
+        return entries(per_class, labels, self.embeddings.dtype)
 
     def total(self, per_class: Tensor) -> Tensor:
         """The sum of a per-class tensor over all classes, in the embeddings' dtype."""
-        return per_class.sum(0, dtype=self.embeddings.dtype)
+        dtype = self.embeddings.dtype
+        if self.weighting is None:
+            return per_class.sum(0, dtype=dtype)
+        weighted: Tensor = torch.tensordot(self.weighting.weight.to(dtype), per_class.to(dtype), 1)
+        return weighted
 
     def target_cosines(self) -> Tensor:
         """(N,): cos_y alone, for the losses whose negatives depend on it; 0 where the label is -1."""
@@ -125,17 +160,44 @@ class Batch:
         normalize_prototypes: bool = True,
     ) -> Reduced:
         """The target's score and the reduced negatives of every row (see `hypersphere.engines.reduce_negatives`)."""
+        reduction = Reduction(
+            kind, curve or Similarity(), normalize_prototypes, self.eps, normalize_embeddings, self.unit_gradients
+        )
+        sample, dtype = self.weighting, self.embeddings.dtype
+        if sample is None:
+            return self._reduced(reduction, self.prototypes, self.labels, scale, offset, bias)
+        if kind == "logsumexp":
+            heavier = sample.weight.log().to(dtype)
+            bias = heavier if bias is None else heavier + bias
+            return self._reduced(reduction, self.prototypes, self.labels, scale, offset, bias)
+        drawn = self._reduced(reduction, self.prototypes, self.labels, scale, offset, bias)
+        known, multiple = sample.positives, sample.multiple.to(dtype)
+        labels = torch.where(self.labelled, torch.searchsorted(known, self.labels), -1)
+        part = None if bias is None else bias[known]
+        positives = self._reduced(reduction, self.prototypes[known], labels, scale, offset, part)
+        return drawn._replace(value=multiple * drawn.value + (1 - multiple) * positives.value)
+
+    def _reduced(
+        self,
+        reduction: Reduction,
+        prototypes: Tensor,
+        labels: Tensor,
+        scale: Tensor | float,
+        offset: Tensor | float | None,
+        bias: Tensor | None,
+    ) -> Reduced:
         return reduce_negatives(
             self.embeddings,
-            self.prototypes,
-            self.labels,
-            Reduction(kind, curve or Similarity(), normalize_prototypes, self.eps, normalize_embeddings),
+            prototypes,
+            labels,
+            reduction,
             scale=scale,
             offset=offset,
             bias=bias,
             engine=self.engine,
             chunk_size=self.chunk_size,
             precision=self.precision,
+            ambient=self.ambient,
             budget=self.budget,
         )
 
@@ -174,6 +236,8 @@ class Objective(nn.Module):
     name: ClassVar[str]
     normalizes_prototypes: bool = True
     """Whether the loss sees prototypes only through their directions."""
+    only_scores: ClassVar[bool] = True
+    """Whether prototypes enter the loss through their scores alone."""
     row_parameters: ClassVar[tuple[str, ...]] = ()
     """What a call may give sample by sample."""
     per_class: ClassVar[tuple[str, ...]] = ()
@@ -189,6 +253,10 @@ class Objective(nn.Module):
 
     def advance(self) -> None:
         """Move schedules by one optimizer step."""
+
+    def unsampled(self, unbiased: bool) -> str | None:
+        """Why the loss makes no sense of a sample of the classes, or of an unbiased one; None if it does."""
+        return None
 
     def bent(self, cosine: Tensor) -> Tensor:
         """What the margin makes of the target's cosine, to be compared with the negatives'; itself without one."""

@@ -6,11 +6,13 @@ import torch
 from torch import Tensor, nn
 
 from hypersphere.core import check_choice, check_range
-from hypersphere.engines import Reduction, Riesz, local_rows, reduce_negatives
+from hypersphere.engines import Reduction, Riesz, reduce_negatives
 from hypersphere.geometry import normalize as unit
 from hypersphere.losses.base import OBJECTIVES, Batch, Objective, SampleLoss
 
 _ROWS = 4096
+_NO_MAXIMUM = "the largest of all negatives cannot be told from a sample of them"
+_ALL_PROTOTYPES = "it is of all prototypes at once"
 
 
 @OBJECTIVES.register("center")
@@ -40,7 +42,7 @@ class Center(SampleLoss):
         self.centers = nn.Parameter(start)
 
     def samples(self, batch: Batch) -> Tensor:
-        x, center = batch.embeddings, batch.own(local_rows(self.centers))
+        x, center = batch.embeddings, batch.own(batch.table(self.centers))
         if self.normalize:
             x, center = unit(x, batch.eps), unit(center, batch.eps)
         return ((x - center) ** 2).sum(1) / 2
@@ -66,6 +68,9 @@ class SampleMargin(SampleLoss):
         super().__init__()
         self.mean = check_choice("form", form, ("max", "mean")) == "mean"
 
+    def unsampled(self, unbiased: bool) -> str | None:
+        return _NO_MAXIMUM if unbiased and not self.mean else None
+
     def samples(self, batch: Batch) -> Tensor:
         negatives = batch.reduce("sum" if self.mean else "max")
         value = negatives.value / (batch.num_classes - 1) if self.mean else negatives.value
@@ -89,8 +94,13 @@ class ZeroCentroid(Objective):
         >>> head = hs.create_head("lm_softmax", dim=64, num_classes=10, add={"zero_centroid": {"weight": 5}})
     """
 
+    only_scores = False
+
     def __init__(self, *, dim: int, num_classes: int) -> None:
         super().__init__()
+
+    def unsampled(self, unbiased: bool) -> str | None:
+        return _ALL_PROTOTYPES
 
     def forward(self, batch: Batch) -> Tensor:
         prototypes = batch.prototypes.to(batch.embeddings.dtype)
@@ -117,9 +127,14 @@ class HypersphericalEnergy(Objective):
         >>> head = hs.create_head("arcface", dim=64, num_classes=10, add={"hyperspherical_energy": {"weight": 1.0}})
     """
 
+    only_scores = False
+
     def __init__(self, *, dim: int, num_classes: int, exponent: float = 2.0) -> None:
         super().__init__()
         self.curve = Riesz(check_range("exponent", exponent, 0, 8))
+
+    def unsampled(self, unbiased: bool) -> str | None:
+        return _ALL_PROTOTYPES
 
     def forward(self, batch: Batch) -> Tensor:
         reduction, dtype = Reduction("sum", self.curve, True, batch.eps), batch.embeddings.dtype

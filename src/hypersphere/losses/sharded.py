@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import torch
@@ -22,6 +22,7 @@ from hypersphere.engines import (
 )
 from hypersphere.geometry import norm
 from hypersphere.losses.base import Batch, entries
+from hypersphere.losses.sampled import Sample
 
 
 @dataclass(frozen=True)
@@ -48,6 +49,18 @@ class Classes:
         start = sum(self.counts[: self.exchange.rank])
         return slice(start, start + self.counts[self.exchange.rank])
 
+    def blocks(self, size: int) -> Iterator[tuple[slice, list[int], Tensor]]:
+        """All classes, about `size` at a time, of each process some.
+
+        Yields this process's rows of the block, how many each process has of it, and the numbers of all of its classes.
+        """
+        starts = [sum(self.counts[:rank]) for rank in range(self.exchange.size)]
+        step = max(1, size // self.exchange.size)
+        for done in range(0, max(self.counts), step):
+            here = [max(0, min(step, count - done)) for count in self.counts]
+            numbers = [torch.arange(start + done, start + done + n) for start, n in zip(starts, here, strict=True)]
+            yield slice(done, done + step), here, torch.cat(numbers)
+
     def places(self, labels: Tensor) -> Tensor:
         """Each label's place among the classes of this process; -1 for those of others, and for -1."""
         place = labels - self.rows.start
@@ -63,19 +76,27 @@ class ShardedBatch(Batch):
     Args:
         part: the embeddings again, for arithmetic that differs between processes.
         classes: this process's share.
+        mine: which of the rows this process gave.
     """
 
     part: Tensor
     classes: Classes
+    mine: slice
 
     @property
     def num_classes(self) -> int:
-        return self.classes.num_classes
+        if self.sample is None or self.weighting is not None:
+            return self.classes.num_classes
+        return int(self.classes.exchange.sum(torch.tensor(len(self.prototypes), device=self.prototypes.device)))
 
     @cached_property
     def places(self) -> Tensor:
         """(N,): each row's class as a place in `prototypes`, -1 for classes of other processes."""
-        return self.classes.places(self.labels)
+        places = self.classes.places(self.labels)
+        return places if self.sample is None else self.sample.places(places)
+
+    def sampled(self, sample: Sample, prototypes: Tensor) -> Batch:
+        return replace(self, sample=sample, prototypes=prototypes)
 
     def reduce(
         self,
@@ -114,7 +135,7 @@ class ShardedBatch(Batch):
 
         The latter asks the processes: one all-reduce.
         """
-        if len(per_class) == self.num_classes:
+        if len(per_class) == self.classes.num_classes:
             return entries(per_class, self.labels, self.embeddings.dtype)
         return self._from_owners(entries(per_class, self.places, self.embeddings.dtype))
 
@@ -129,16 +150,11 @@ class ShardedBatch(Batch):
         return torch.where(self.labelled, self._from_owners(lengths), 1.0)
 
     def prototype_blocks(self, size: int) -> Iterator[tuple[Tensor, Tensor]]:
-        exchange, counts = self.classes.exchange, self.classes.counts
-        numbers = torch.arange(self.num_classes, device=self.prototypes.device)
-        starts = [sum(counts[:rank]) for rank in range(len(counts))]
-        step = max(1, size // exchange.size)
-        for done in range(0, max(counts), step):
-            here = [max(0, min(step, count - done)) for count in counts]
-            mine = self.prototypes[done : done + step]
-            rows = rows_used_in_parts(mine, gather_rows(mine.detach(), exchange, here), exchange, here)
-            of_all = [numbers[start + done : start + done + n] for start, n in zip(starts, here, strict=True)]
-            yield rows, self.classes.places(torch.cat(of_all))
+        exchange = self.classes.exchange
+        for rows, counts, numbers in self.classes.blocks(size):
+            mine = self.prototypes[rows]
+            of_all = rows_used_in_parts(mine, gather_rows(mine.detach(), exchange, counts), exchange, counts)
+            yield of_all, self.classes.places(numbers.to(mine.device))
 
     def summed(self, part: Tensor) -> Tensor:
         return common_sum(part, self.classes.exchange)
@@ -178,7 +194,7 @@ class PartialBatch(Batch):
         return self.classes.num_classes
 
     def own(self, per_class: Tensor) -> Tensor:
-        labels = self.whole if len(per_class) == self.num_classes else self.labels
+        labels = self.whole if len(per_class) == self.classes.num_classes else self.labels
         return entries(per_class, labels, self.embeddings.dtype)
 
     def shared(self, parameter: Tensor) -> Tensor:

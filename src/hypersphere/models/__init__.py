@@ -4,5 +4,17 @@ from hypersphere.models.contract import PRESETS, Contract, read_contract
 from hypersphere.models.embedder import FLIPS, Embedder
 from hypersphere.models.files import load_model, save_model
 from hypersphere.models.onnx import load_onnx
+from hypersphere.models.prototypes import load_prototypes, save_prototypes
 
-__all__ = ["FLIPS", "PRESETS", "Contract", "Embedder", "load_model", "load_onnx", "read_contract", "save_model"]
+__all__ = [
+    "FLIPS",
+    "PRESETS",
+    "Contract",
+    "Embedder",
+    "load_model",
+    "load_onnx",
+    "load_prototypes",
+    "read_contract",
+    "save_model",
+    "save_prototypes",
+]

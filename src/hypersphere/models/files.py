@@ -63,7 +63,7 @@ def save_model(
     Returns:
         the contract as written.
     """
-    safetensors = _safetensors()
+    safetensors = safetensors_module()
     if Path(path).suffix != ".safetensors":
         raise ValueError(f"{path}: a model file ends in .safetensors")
     options = {**backbone, "input_size": list(contract.input_size), "channels": contract.channels}
@@ -91,14 +91,20 @@ def digest_of(state: Mapping[str, Tensor]) -> str:
     return found.hexdigest()[:16]
 
 
-def _load_safetensors(path: Path, device: str) -> Embedder:
-    safetensors = _safetensors()
+def open_safetensors(path: Path) -> tuple[dict[str, str], dict[str, Tensor]]:
+    """The metadata and the tensors of a file."""
+    safetensors = safetensors_module()
+    if not path.is_file():
+        raise ValueError(f"{path} is missing, or not a file")
     try:
         with safetensors.safe_open(path, framework="pt") as file:
-            metadata = file.metadata() or {}
-            state = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+            return file.metadata() or {}, {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
     except safetensors.SafetensorError as error:
         raise ValueError(f"{path}: not a readable .safetensors file ({error})") from None
+
+
+def _load_safetensors(path: Path, device: str) -> Embedder:
+    metadata, state = open_safetensors(path)
     if metadata.get("format") != FORMAT or not {"contract", "backbone"} <= set(metadata):
         raise ValueError(f"{path}: has no embedding contract in its metadata; hypersphere's own model files do")
     contract = parse_contract(metadata["contract"], str(path))
@@ -118,7 +124,8 @@ def _fill(network: nn.Module, state: Mapping[str, Tensor], where: str) -> None:
         raise ValueError(f"{where}: the weights do not fit the backbone ({error})") from None
 
 
-def _safetensors() -> Any:
+def safetensors_module() -> Any:
+    """The package safetensors, or how to get it."""
     try:
         import safetensors
         import safetensors.torch

@@ -38,23 +38,31 @@ def draw_det(curves: Mapping[str, tuple[Numbers, Numbers]], *, genuine: int, imp
 
 
 def draw_score_histogram(
-    edges: Numbers, genuine: Numbers, impostors: Numbers, threshold: float | None = None, label: str = "similarity"
+    edges: Numbers,
+    genuine: Numbers,
+    impostors: Numbers,
+    threshold: float | None = None,
+    label: str = "similarity",
+    kinds: tuple[str, str] = ("one person", "two people"),
 ) -> Figure:
-    """Counts of scores of pairs of one person and of two, with the threshold between them.
+    """How scores of pairs of one person and of two are spread, with the threshold between them; each kind in shares of
+    its own number, for one may be a thousand times the other.
 
     Args:
         edges: (bins + 1,) of the bins.
         genuine, impostors: (bins,) counts.
         threshold: accepted from here on.
         label: of the axis.
+        kinds: what the two are.
     """
     figure = new_figure(5.4, 3.2)
     axes = figure.add_subplot()
-    for name, counts, color in (("one person", genuine, GENUINE), ("two people", impostors, IMPOSTOR)):
-        axes.stairs(counts, edges, fill=True, color=color, alpha=0.6, label=f"{name} ({int(np.sum(counts)):,})")
+    for name, counts, color in zip(kinds, (genuine, impostors), (GENUINE, IMPOSTOR), strict=True):
+        total = int(np.sum(counts))
+        axes.stairs(counts / max(1, total), edges, fill=True, color=color, alpha=0.6, label=f"{name} ({total:,})")
     if threshold is not None and np.isfinite(threshold):
         axes.axvline(threshold, color="black", linestyle="--", linewidth=1, label=f"threshold {threshold:.3f}")
-    axes.set(xlabel=label, ylabel="pairs", xlim=(float(edges[0]), float(edges[-1])))
+    axes.set(xlabel=label, ylabel="share of its kind", xlim=(float(edges[0]), float(edges[-1])))
     axes.legend(loc="upper left", fontsize=8)
     return figure
 

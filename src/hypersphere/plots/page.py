@@ -17,6 +17,8 @@ from hypersphere.plots.style import whole_file
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
+_NAME = 32
+"""A first column of names no longer than this is not broken into lines."""
 _POLICY = "default-src 'none'; img-src data:; style-src 'unsafe-inline'"
 _CSS = """
 :root { color-scheme: light dark; --ink: #1c2127; --soft: #57606a; --paper: #fff; --line: #d5dae0; --shade: #f3f5f8 }
@@ -47,8 +49,10 @@ th:last-child, td:last-child { padding-right: 0 }
 td { white-space: nowrap }
 @media (min-width: 45rem) { td { white-space: normal } }
 th:first-child, td:first-child { text-align: left }
+table.named td:first-child { white-space: nowrap }
 table.options th, table.options td { text-align: left; overflow-wrap: anywhere; white-space: normal }
 table.options th { width: 9.5rem; font-weight: 400; color: var(--soft); vertical-align: top }
+@media (min-width: 45rem) { table.options th { width: auto; overflow-wrap: break-word; padding-right: 1.5rem } }
 ul.pairs { display: grid; grid-template-columns: repeat(auto-fill, minmax(8rem, 1fr)); gap: .7rem;
   list-style: none; margin: 0 0 .6rem; padding: 0 }
 ul.pairs li { background: var(--shade); border-radius: .4rem; padding: .4rem; font-size: .8rem; text-align: center;
@@ -124,8 +128,10 @@ class Page:
                 raise ValueError(f"row {list(row)!r} has {len(row)} cells; the header has {len(header)}")
         head = "".join(f'<th scope="col">{escape(name)}</th>' for name in header)
         body = "".join(f"<tr>{''.join(f'<td>{escape(str(cell))}</td>' for cell in row)}</tr>\n" for row in rows)
+        named = ' class="named"' if all(len(str(row[0])) <= _NAME for row in rows) else ""
         self._figure(
-            f'<div class="wide"><table><thead><tr>{head}</tr></thead>\n<tbody>\n{body}</tbody></table></div>', caption
+            f'<div class="wide"><table{named}><thead><tr>{head}</tr></thead>\n<tbody>\n{body}</tbody></table></div>',
+            caption,
         )
 
     def metrics(self, metrics: Mapping[str, Mapping[str, float | None]], caption: str = "") -> None:

@@ -9,6 +9,7 @@ from hypersphere.reproduce import (  # register their items
     mnist_items,
     mnist_radial,
     mnist_tables,
+    pocket,
     theory_items,
 )
 from hypersphere.reproduce.catalogue import KINDS, Catalogue, Entry, Paper, load_catalogue
@@ -36,6 +37,7 @@ __all__ = [
     "mnist_items",
     "mnist_radial",
     "mnist_tables",
+    "pocket",
     "read_result",
     "read_results",
     "recipe_command",

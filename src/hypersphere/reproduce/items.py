@@ -73,6 +73,9 @@ class Job:
         data: of a `real` item, the path.
         seeds: of a `pocket` or `real` item that trains, one run each.
         epochs: of a `real` item that trains; its own small number by default.
+        cache: of a `pocket` item, the folder of its runs.
+        jobs: of a `pocket` item, processes that train at once.
+        device: of a `pocket` item that trains.
         progress: see `ProgressFactory`.
     """
 
@@ -80,6 +83,9 @@ class Job:
     data: Path | None = None
     seeds: tuple[int, ...] = (0,)
     epochs: int | None = None
+    cache: Path = Path("runs/reproduce/cache")
+    jobs: int = 1
+    device: str = "cpu"
     progress: ProgressFactory = silent
 
     def value(self, name: str, ours: float, *, digits: int | None = None, note: str = "") -> Finding:

@@ -32,6 +32,9 @@ def run_entry(
     data: Path | None = None,
     seeds: tuple[int, ...] = (0,),
     epochs: int | None = None,
+    cache: Path | None = None,
+    jobs: int = 1,
+    device: str = "cpu",
     progress: ProgressFactory = silent,
 ) -> Result:
     """Run one item and write its result and figures.
@@ -42,6 +45,8 @@ def run_entry(
         data: the path that a `real` item needs.
         seeds: of an item that trains.
         epochs: of a `real` item that trains; its own small number by default.
+        cache: of the runs of `pocket` items; `folder/cache` by default.
+        jobs, device: of `pocket` items that train.
         progress: shown while it runs.
     """
     problem = missing(entry, data)
@@ -49,7 +54,17 @@ def run_entry(
     if problem or run is None:
         raise ValueError(f"{entry.id} cannot run: {problem}")
     start = time.monotonic()
-    outcome = run(Job(entry=entry, data=data, seeds=seeds, epochs=epochs, progress=progress))
+    job = Job(
+        entry=entry,
+        data=data,
+        seeds=seeds,
+        epochs=epochs,
+        cache=cache or folder / "cache",
+        jobs=jobs,
+        device=device,
+        progress=progress,
+    )
+    outcome = run(job)
     used = seeds if outcome.seeds is None else outcome.seeds
     command = entry.command
     if len(used) > 1:

@@ -8,6 +8,8 @@ from hypersphere.training.processes import Processes, join_processes
 from hypersphere.training.recipe import SHIPPED_RECIPES, Recipe, load_recipe
 from hypersphere.training.runs import load_run, mean_embeddings
 from hypersphere.training.schedules import Schedule
+from hypersphere.training.shard_state import common_state, load_common_state, load_state, save_state
+from hypersphere.training.shards import load_shards, read_shards, save_shards
 from hypersphere.training.stages import train_recipe
 from hypersphere.training.trainer import Trained, Trainer
 
@@ -25,13 +27,20 @@ __all__ = [
     "TrainingStopped",
     "UnseenPairs",
     "WeightsAndBiases",
+    "common_state",
     "compare_cells",
     "effective_margin",
     "join_processes",
+    "load_common_state",
     "load_recipe",
     "load_run",
+    "load_shards",
+    "load_state",
     "mean_embeddings",
     "read_log",
+    "read_shards",
+    "save_shards",
+    "save_state",
     "train_recipe",
     "unseen_pairs",
 ]

@@ -9,12 +9,15 @@ import math
 import os
 import pickle
 import re
+import shutil
 import warnings
 from pathlib import Path
 from typing import Any
 
 import torch
 from torch import nn
+
+from hypersphere.training.shards import check_shards
 
 _NAME = re.compile(r"step-(\d{9})\.pt")
 
@@ -43,7 +46,7 @@ class Checkpoints:
     """The checkpoints of one run.
 
     Each is a file `step-000000123.pt` (read with `weights_only=True`) and a `.json` beside it with its digest, without
-    which it does not count.
+    which it does not count. A run with sharded classes has them in a folder `step-000000123.shards` besides.
 
     Args:
         folder: where they lie; made if need be.
@@ -70,6 +73,10 @@ class Checkpoints:
         self._prune()
         return path
 
+    def shards(self, step: int) -> Path:
+        """The folder for what has a row per class; to be written before `save`."""
+        return self._path(step).with_suffix(".shards")
+
     def steps(self) -> list[int]:
         """The steps of all complete checkpoints, oldest first."""
         found = (_NAME.fullmatch(path.name) for path in self.folder.iterdir())
@@ -95,10 +102,16 @@ class Checkpoints:
         state: dict[str, Any] = torch.load(io.BytesIO(data), map_location="cpu", weights_only=True)
         return state
 
-    def load_newest(self) -> tuple[int, dict[str, Any]] | None:
-        """The newest undamaged checkpoint, None if there is none; a damaged one is passed over with a warning."""
+    def load_newest(self, *, sharded: bool = False) -> tuple[int, dict[str, Any]] | None:
+        """The newest undamaged checkpoint, None if there is none; a damaged one is passed over with a warning.
+
+        Args:
+            sharded: look at its folder of shards too.
+        """
         for step in reversed(self.steps()):
             try:
+                if sharded:
+                    check_shards(self.shards(step))
                 return step, self.load(step)
             except (ValueError, OSError) as error:
                 warnings.warn(f"{error}; falling back to the one before", RuntimeWarning, stacklevel=2)
@@ -121,6 +134,9 @@ class Checkpoints:
             if step not in kept:
                 self._path(step).with_suffix(".json").unlink(missing_ok=True)
                 self._path(step).unlink(missing_ok=True)
+        for folder in self.folder.glob("*.shards"):
+            if folder.stem not in {self._path(step).stem for step in kept if step is not None}:
+                shutil.rmtree(folder, ignore_errors=True)
 
 
 class Snapshots:

@@ -32,9 +32,14 @@ from hypersphere.training.recipe import DataSettings
 _THREADS = 16
 
 
-def training_source(settings: DataSettings) -> ImageSource:
-    """The images that a recipe trains on."""
-    source = _open(settings)
+def training_source(settings: DataSettings, source: ImageSource | None = None) -> ImageSource:
+    """The images that a recipe trains on.
+
+    Args:
+        settings: of the recipe.
+        source: the images as they are before any are left out; opened as the settings say by default.
+    """
+    source = source if source is not None else _open(settings)
     if settings.most_images is not None:
         source = Subset(source, _most_images(source.labels, settings.most_images))
     if settings.imbalance is not None:

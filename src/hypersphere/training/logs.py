@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Protocol
@@ -48,7 +49,8 @@ class Logs:
             logger.begin(step)
 
     def write(self, record: dict[str, Any]) -> None:
-        """Hand a record to each."""
+        """Hand a record to each, without what is not finite: JSON has no such numbers, and nothing can draw them."""
+        record = {name: value for name, value in record.items() if not isinstance(value, float) or math.isfinite(value)}
         for logger in self.loggers:
             logger.write(record)
 

@@ -39,7 +39,7 @@ class Monitor:
 
     @torch.no_grad()
     def look(self, head: Head, embeddings: Tensor, labels: Tensor, loss: float) -> dict[str, float]:
-        """The figures of a batch.
+        """The figures of a batch; where the classes of the head are sharded, all processes ask for them.
 
         Returns:
             `angle`: mean angle to the target's prototype, in degrees; `accuracy`: share of samples nearer to their own
@@ -49,10 +49,8 @@ class Monitor:
         """
         stop_unless_finite(loss)
         known = labels >= 0
-        cosines = head.cosines(embeddings[known])
-        own = cosines.gather(1, labels[known][:, None])[:, 0]
-        others = cosines.scatter(1, labels[known][:, None], -2.0).amax(1) if len(own) else own
-        prototypes = head.weight[:_SAMPLED_PROTOTYPES].float()
+        own, others = head.nearest(embeddings[known], labels[known])
+        prototypes = head.prototypes(_SAMPLED_PROTOTYPES).float()
         figures = {
             "angle": _mean(own.clamp(-1, 1).arccos().rad2deg()),
             "accuracy": _mean((own > others).float()),

@@ -17,12 +17,12 @@ from hypersphere.backbones import create_backbone
 from hypersphere.backbones.resnet import ResNet
 from hypersphere.core import check_finite_number
 from hypersphere.data import ClassBalancedBatches, IdentityBatches, ImageSource, ShuffledBatches
-from hypersphere.heads import Head, PairLoss, create_head, create_loss
+from hypersphere.heads import Head, PairLoss, RowAdamW, RowSGD, create_head, create_loss
 from hypersphere.losses import OBJECTIVES
 from hypersphere.training.checkpoints import load_weights
 from hypersphere.training.processes import Processes
 from hypersphere.training.recipe import FIRST_STAGE, Recipe
-from hypersphere.training.runs import load_run, newest_state
+from hypersphere.training.runs import load_run, newest_head
 
 Batches = ShuffledBatches | ClassBalancedBatches | IdentityBatches
 _PRODUCTS = {"bfloat16": "bf16", "float16": "fp16"}
@@ -53,12 +53,22 @@ def _load_file(network: nn.Module, weights: dict[str, Tensor]) -> None:
     network.load_state_dict(weights)
 
 
-def make_head(recipe: Recipe, source: ImageSource, start: Path | None) -> Head:
+def sharded_head(recipe: Recipe) -> bool:
+    """Whether the classes are shared out over the processes, however many there are."""
+    sharded = recipe.head.get("sharded", False)
+    if not isinstance(sharded, bool):
+        raise ValueError(f"head.sharded={sharded!r} must be true or false")
+    return sharded
+
+
+def make_head(recipe: Recipe, source: ImageSource, start: Path | None, processes: Processes) -> Head:
     """The head, with class counts where its loss asks for them, and the start run's state where it is to be kept.
 
     Its products are as narrow as the network's, unless the recipe says otherwise: so a GPU takes the fused engine.
     """
-    options = dict(recipe.head)
+    options = {key: value for key, value in recipe.head.items() if key != "sharded"}
+    if sharded_head(recipe) and processes.size > 1:
+        options |= {"shard": torch.distributed.group.WORLD, "device": processes.device}
     parameters = inspect.signature(OBJECTIVES[options["name"]]).parameters
     if "class_counts" in parameters and "class_counts" not in options:
         labels = np.asarray(source.labels)
@@ -67,10 +77,10 @@ def make_head(recipe: Recipe, source: ImageSource, start: Path | None) -> Head:
     head = create_head(dim=recipe.backbone["dim"], num_classes=source.num_classes, **options)
     if recipe.train.start_head and start is not None:
         try:
-            head.load_state_dict(newest_state(start)[1]["head"])
+            head.load_state_dict(newest_head(start))
         except RuntimeError as error:
             raise ValueError(f"train.start={start}: its head does not fit ({error})") from None
-    return head
+    return head if head.sharding is not None else head.to(processes.device)
 
 
 def make_neck_losses(recipe: Recipe) -> list[tuple[float, PairLoss]]:
@@ -99,18 +109,27 @@ def make_optimizer(recipe: Recipe, backbone: nn.Module, head: Head) -> torch.opt
     trained = [p for p in backbone.parameters() if p.requires_grad]
     own = [p for name, p in head.named_parameters() if name != "weight" and p.requires_grad]
     prototypes = [head.weight] if isinstance(head.weight, nn.Parameter) else []
+    rows = {id(value) for value in head.per_class().values()} if sharded_head(recipe) else set()
     decay = settings.decay if settings.prototype_decay is None else settings.prototype_decay
     groups: list[dict[str, Any]] = [
         {"params": trained, "base": settings.rate, "weight_decay": settings.decay},
         {"params": prototypes, "base": settings.rate * settings.prototype_rate, "weight_decay": decay},
-        {"params": own, "base": settings.rate, "weight_decay": 0.0},
+        {"params": [p for p in own if id(p) in rows], "base": settings.rate, "weight_decay": 0.0},
+        {"params": [p for p in own if id(p) not in rows], "base": settings.rate, "weight_decay": 0.0},
     ]
+    if head.unit_gradients:
+        if settings.kind != "sgd" or settings.clip is not None:
+            raise ValueError("head.unit_gradients needs optimizer.kind=sgd, and no optimizer.clip")
+        groups[1]["unit_eps"] = head.eps
     groups = [group for group in groups if group["params"]]
     fused = head.weight.device.type == "cuda"
     if settings.kind == "sgd":
-        return torch.optim.SGD(groups, lr=settings.rate, momentum=settings.momentum, fused=fused)
-    adam = torch.optim.AdamW if settings.kind == "adamw" else torch.optim.Adam
-    return adam(groups, lr=settings.rate, fused=fused)
+        return RowSGD(groups, settings.rate, momentum=settings.momentum, fused=fused)
+    if settings.kind == "adamw":
+        return RowAdamW(groups, settings.rate, fused=fused)
+    if head.sampler is not None:
+        raise ValueError(f"head.sample needs optimizer.kind sgd or adamw, which leave rows alone; not {settings.kind}")
+    return torch.optim.Adam(groups, lr=settings.rate, fused=fused)
 
 
 def make_batches(recipe: Recipe, source: ImageSource, processes: Processes) -> Batches:

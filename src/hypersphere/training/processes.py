@@ -7,11 +7,15 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import timedelta
+from types import SimpleNamespace
+from typing import Any
 
 import torch
 from torch import Tensor, distributed
+from torch.distributed.fsdp.sharded_grad_scaler import ShardedGradScaler
 
 from hypersphere.core import check_choice
+from hypersphere.engines import local_rows
 
 _TIMEOUT = timedelta(hours=2)
 
@@ -63,6 +67,24 @@ class Processes:
         self.any(False)
 
 
+class LossScaler(ShardedGradScaler):
+    """Scales the loss under float16: an overflow in one process is one in all. Takes sharded gradients too."""
+
+    def _unscale_grads_(
+        self, optimizer: torch.optim.Optimizer, inv_scale: Tensor, found_inf: Tensor, allow_fp16: bool = True
+    ) -> dict[torch.device, Tensor]:
+        """Torch's, on the rows of this process: it mixes no sharded gradients with whole ones."""
+        parameters = [parameter for group in optimizer.param_groups for parameter in group["params"]]
+        local: Any = SimpleNamespace(param_groups=[{"params": [_with_local_gradient(p) for p in parameters]}])
+        return super()._unscale_grads_(local, inv_scale, found_inf, allow_fp16)
+
+
+def _with_local_gradient(parameter: Tensor) -> Any:
+    if parameter.grad is None or not hasattr(parameter.grad, "to_local"):
+        return parameter
+    return SimpleNamespace(grad=local_rows(parameter.grad))
+
+
 @contextmanager
 def join_processes(device: str | None = None) -> Iterator[Processes]:
     """The processes that torchrun started together; this one alone without it.
@@ -80,7 +102,7 @@ def join_processes(device: str | None = None) -> Iterator[Processes]:
     own = torch.device("cuda", int(os.environ["LOCAL_RANK"])) if kind == "cuda" else torch.device(kind)
     if own.type == "cuda":
         torch.cuda.set_device(own)
-    distributed.init_process_group("nccl" if own.type == "cuda" else "gloo", timeout=_TIMEOUT)
+    distributed.init_process_group("cpu:gloo,cuda:nccl" if own.type == "cuda" else "gloo", timeout=_TIMEOUT)
     processes = Processes(distributed.get_rank(), distributed.get_world_size(), own)
     try:
         yield processes

@@ -16,7 +16,7 @@ SHIPPED_RECIPES = Path(__file__).parents[1] / "recipes"
 """The recipes of this version: files of the package, in a checkout a link to its folder `recipes`."""
 
 
-_FILLED_IN = {"backbone": ("input_size", "channels"), "head": ("dim", "num_classes", "device", "dtype")}
+_FILLED_IN = {"backbone": ("input_size", "channels"), "head": ("dim", "num_classes", "device", "dtype", "shard")}
 FIRST_STAGE = "the first stage"
 """What `train.start` of a second stage says: the folder above its own, wherever that is."""
 
@@ -186,7 +186,8 @@ class Recipe:
         data: the images.
         augment: what is done to them.
         backbone: `name`, `dim` and the other keywords of `create_backbone`.
-        head: `name`, `add` and the other keywords of `create_head`.
+        head: `name`, `add` and the other keywords of `create_head`; `sharded = true` shares its classes out over the
+            processes of the run.
         before_neck: losses on the features before the backbone's neck, each with its `weight` and options: the triplet
             loss of the re-identification baseline.
         losses: by name, the options of losses that may stand in for the head's when they are compared.

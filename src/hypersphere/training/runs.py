@@ -12,10 +12,12 @@ from torch import Tensor, nn
 
 from hypersphere.backbones import create_backbone
 from hypersphere.core import Reporter
-from hypersphere.data import Augmentation, Fitted, ImageSource, Prefetcher
+from hypersphere.data import Fitted, ImageSource
+from hypersphere.evaluation.embed import embedded_batches, plain_network
 from hypersphere.geometry import normalize
 from hypersphere.training.checkpoints import Checkpoints
 from hypersphere.training.recipe import Recipe, load_recipe
+from hypersphere.training.shards import read_shards
 
 
 def newest_state(folder: Path) -> tuple[int, dict[str, Any]]:
@@ -28,6 +30,16 @@ def newest_state(folder: Path) -> tuple[int, dict[str, Any]]:
     if found is None:
         raise ValueError(f"{folder / 'checkpoints'}: no complete checkpoint")
     return found
+
+
+def newest_head(folder: Path) -> dict[str, Tensor]:
+    """The state of the head of that checkpoint, with the prototypes of all processes."""
+    step, state = newest_state(folder)
+    head: dict[str, Tensor] = dict(state["head"])
+    shards = Checkpoints(folder / "checkpoints").shards(step)
+    if shards.is_dir():
+        head |= {name.removeprefix("head."): value for name, value in read_shards(shards, "head.").items()}
+    return head
 
 
 def load_run(folder: Path) -> tuple[Recipe, nn.Module]:
@@ -58,7 +70,6 @@ def load_run(folder: Path) -> tuple[Recipe, nn.Module]:
     return recipe, network.eval()
 
 
-@torch.no_grad()
 def mean_embeddings(
     recipe: Recipe,
     network: nn.Module,
@@ -81,24 +92,12 @@ def mean_embeddings(
     """
     data = recipe.data
     fitted = Fitted(source, data.size, grey=data.grey, resize=resize or data.resize)
-    plain = Augmentation(mean=recipe.augment.mean, std=recipe.augment.std)
     labels = torch.from_numpy(np.asarray(source.labels, dtype=np.int64))
     chosen = np.flatnonzero(labels.numpy() >= 0)
-
-    def load(step: int) -> tuple[Tensor, Tensor]:
-        part = chosen[step * batch_size : (step + 1) * batch_size]
-        return plain(fitted.batch(part), torch.Generator()), labels[part]
-
     sums = torch.zeros(source.num_classes, recipe.backbone["dim"], dtype=torch.float64)
-    network = network.to(device).eval()
-    done = 0
-    with Prefetcher(load, stop=-(-len(chosen) // batch_size)) as batches:
-        for images, owners in batches:
-            unit = normalize(network(images.to(device)).float())
-            sums.index_add_(0, owners, unit.double().cpu())
-            done += len(owners)
-            if progress is not None:
-                progress(done, len(chosen))
+    run = plain_network(network.to(device), recipe.augment, device)
+    for part, embedded in embedded_batches(fitted, chosen, run, batch_size=batch_size, progress=progress):
+        sums.index_add_(0, labels[torch.from_numpy(part)], normalize(embedded).double())
     counts = torch.bincount(labels[chosen], minlength=source.num_classes)
     means: npt.NDArray[np.float32] = (sums / counts[:, None]).float().numpy()
     return means

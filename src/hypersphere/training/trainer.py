@@ -12,13 +12,12 @@ from typing import Any, Protocol
 import numpy as np
 import torch
 from torch import Tensor, nn
-from torch.distributed.fsdp.sharded_grad_scaler import ShardedGradScaler
 from torch.nn.parallel import DistributedDataParallel
 
 from hypersphere.core import Reporter
 from hypersphere.core.config import as_table, digest, to_toml
 from hypersphere.data import ImageSource, Prefetcher, ProcessPrefetcher, mixup
-from hypersphere.heads import Head
+from hypersphere.heads import Head, clip_grad_norm_
 from hypersphere.training.checkpoints import Checkpoints, Snapshots, write_atomically
 from hypersphere.training.data import readable_source, training_source
 from hypersphere.training.logs import JsonLines, Logger, Logs, figures_in_words
@@ -30,11 +29,13 @@ from hypersphere.training.parts import (
     make_head,
     make_neck_losses,
     make_optimizer,
+    sharded_head,
     start_of,
     total_steps,
 )
-from hypersphere.training.processes import Processes
+from hypersphere.training.processes import LossScaler, Processes
 from hypersphere.training.recipe import Recipe
+from hypersphere.training.shard_state import common_state, load_common_state, load_state, save_state
 
 _PRECISIONS = {"bfloat16": torch.bfloat16, "float16": torch.float16}
 Evaluation = Callable[[nn.Module], float]
@@ -69,7 +70,8 @@ class Trainer:
         recipe: what to do.
         folder: where `recipe.toml`, `log.jsonl`, `checkpoints/` go.
         processes: those that train together, from `join_processes()`; this one alone on the CPU by default. The
-            network's gradients are averaged over them, and each keeps a head of its own, equal to the others'.
+            network's gradients are averaged over them, and each keeps a head of its own, equal to the others'; or,
+            with `head.sharded` in the recipe, its share of the classes.
         source: training images; made from the recipe by default.
         evaluate: called with the network in eval mode at every checkpoint; its result decides which one is the best.
         loggers: written to besides `log.jsonl`.
@@ -104,8 +106,10 @@ class Trainer:
         start = None if self.checkpoints.steps() else start_of(recipe, folder)
         self.backbone = make_backbone(recipe, start).to(self.device)
         self.backbone.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
-        self.head = make_head(recipe, self.source, start).to(self.device)
+        self.head = make_head(recipe, self.source, start, self.processes)
+        self.sharded = sharded_head(recipe)
         self.head.checked = False
+        _check_sampling(self.head, self.processes)
         self.neck_losses = make_neck_losses(recipe)
         self.compile = compile
         self.graphs = compile and self.device.type == "cuda" and self.processes.size == 1
@@ -189,7 +193,7 @@ class Trainer:
         """Scales the loss under float16; an overflow in one process is one in all."""
         enabled = self.recipe.train.precision == "float16"
         if self.processes.size > 1 and enabled:
-            return ShardedGradScaler(self.device.type)
+            return LossScaler(self.device.type)
         return torch.amp.GradScaler(self.device.type, enabled=enabled)
 
     def _loading(self, stop: int) -> Prefetcher[Loaded] | ProcessPrefetcher[Loaded]:
@@ -231,7 +235,8 @@ class Trainer:
         total, embeddings = torch.zeros((), device=self.device), []
         parts = list(zip(images.chunk(settings.accumulate), labels.chunk(settings.accumulate), strict=True))
         counted = self._counted(labels)
-        mixing = torch.Generator().manual_seed(_mix(settings.seed, self.step, self.processes.rank))
+        place = self.processes.rank if self.head.sharding is None else 0  # one loss of all rows has one share of mixup
+        mixing = torch.Generator().manual_seed(_mix(settings.seed, self.step, place))
         for number, (part, owners) in enumerate(parts, 1):
             weight = self._weight(owners, counted)
             if self.graphs:
@@ -259,7 +264,9 @@ class Trainer:
         """What makes the mean over parts and processes the mean over samples, when unlabelled ones lie unevenly."""
         if counted is None:
             return 1.0
-        return (labels >= 0).sum() * self.processes.size * self.recipe.train.accumulate / counted
+        here = (labels >= 0).sum()
+        everywhere = here * self.processes.size if self.head.sharding is None else self.processes.sum(here)
+        return everywhere * self.recipe.train.accumulate / counted
 
     def _loss(self, images: Tensor, labels: Tensor, mixing: torch.Generator) -> tuple[Tensor, Tensor]:
         settings = self.recipe.train
@@ -288,11 +295,12 @@ class Trainer:
         return embeddings, embeddings
 
     def _update(self) -> None:
-        self.processes.average_([p.grad for p in self.head.parameters() if p.grad is not None])
+        if self.head.sharding is None:
+            self.processes.average_([p.grad for p in self.head.parameters() if p.grad is not None])
         self.scaler.unscale_(self.optimizer)
         if self.recipe.optimizer.clip is not None:
             parameters = [p for group in self.optimizer.param_groups for p in group["params"]]
-            nn.utils.clip_grad_norm_(parameters, self.recipe.optimizer.clip)
+            clip_grad_norm_(parameters, self.recipe.optimizer.clip)
         self.scaler.step(self.optimizer)
         before = self.scaler.get_scale()
         self.scaler.update()
@@ -311,11 +319,11 @@ class Trainer:
     def _look(self, loss: Tensor, embeddings: Tensor, labels: Tensor) -> dict[str, float]:
         """The figures of this step; a cause to stop stops every process."""
         mean, cause, figures = self._mean(loss), None, {}
-        if self.processes.first:
+        if self.processes.first or self.head.sharding is not None:
             try:
                 figures = self.monitor.look(self.head, embeddings, labels, mean)
             except TrainingStopped as stopped:
-                cause = stopped
+                cause = stopped if self.processes.first else None
         if self.processes.any(cause is not None):
             raise cause or TrainingStopped("the first process has stopped the run; its message says why")
         rate = self.recipe.optimizer.rate * self._rate(self.step - 1)
@@ -324,7 +332,7 @@ class Trainer:
     def _take_up(self) -> None:
         """Continue from the newest checkpoint, or write down the recipe of a new run."""
         name = digest(self.recipe)
-        found = self.checkpoints.load_newest()
+        found = self.checkpoints.load_newest(sharded=self.sharded)
         if not self.processes.agree(-1 if found is None else found[0]):
             raise ValueError(f"{self.folder}: the processes do not see the same checkpoints; they need one file system")
         if found is None:
@@ -338,8 +346,12 @@ class Trainer:
                 f"{self.folder} holds a run of another recipe ({state['recipe']}, not {name}): choose another folder"
             )
         self.backbone.load_state_dict(state["backbone"])
-        self.head.load_state_dict(state["head"])
-        self.optimizer.load_state_dict(state["optimizer"])
+        if self.sharded:
+            load_common_state(self.head, self.optimizer, state["head"], state["optimizer"])
+            load_state(self.checkpoints.shards(step), self.head, self.optimizer, verify=False)
+        else:
+            self.head.load_state_dict(state["head"])
+            self.optimizer.load_state_dict(state["optimizer"])
         self.scaler.load_state_dict(state["scaler"])
         self.batches.load_state_dict(state["batches"])
         self.monitor.load_state_dict(state["monitor"])
@@ -348,17 +360,22 @@ class Trainer:
         self.step = step
 
     def _save(self, logs: Logs) -> None:
+        if self.sharded:
+            save_state(self.checkpoints.shards(self.step), self.head, self.optimizer)
         if not self.processes.first:
             return
         score = None
         if self.evaluate is not None:
             score = self.evaluate(self.model().eval())
             logs.write({"step": self.step, "score": score})
+        head, optimizer = self.head.state_dict(), self.optimizer.state_dict()
+        if self.sharded:
+            head, optimizer = common_state(self.head, self.optimizer)
         state = {
             "recipe": digest(self.recipe),
             "backbone": self.backbone.state_dict(),
-            "head": self.head.state_dict(),
-            "optimizer": self.optimizer.state_dict(),
+            "head": head,
+            "optimizer": optimizer,
             "scaler": self.scaler.state_dict(),
             "batches": self.batches.state_dict(),
             "monitor": self.monitor.state_dict(),
@@ -372,6 +389,13 @@ def _check_labels(labels: Tensor, num_classes: int) -> None:
         raise ValueError(
             f"labels lie between {int(labels.min())} and {int(labels.max())}: with {num_classes} classes they must be"
             f" 0 to {num_classes - 1}, or -1"
+        )
+
+
+def _check_sampling(head: Head, processes: Processes) -> None:
+    if head.sampler is not None and head.sharding is None and processes.size > 1:
+        raise ValueError(
+            f"head.sample on {processes.size} processes needs sharded classes: equal heads would draw different ones"
         )
 
 

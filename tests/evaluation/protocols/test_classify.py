@@ -69,7 +69,7 @@ def test_the_inner_product_decides_if_asked(standin: tuple[Path, Path, Embedding
 def test_missing_samples_are_refused_or_counted(standin: tuple[Path, Path, Embeddings, np.ndarray]) -> None:
     test, _, embeddings, prototypes = standin
     fewer = Embeddings(embeddings.names[2:], embeddings.values[2:])
-    with pytest.raises(ValueError, match="2 of 108 images have no embedding"):
+    with pytest.raises(ValueError, match="2 of 108 images have none"):
         read_classify(test).evaluate(fewer, prototypes)
     assert read_classify(test).evaluate(fewer, prototypes, allow_missing=True).counts["missing_images"] == 2
 
@@ -98,7 +98,7 @@ def test_wrong_arguments_are_refused(standin: tuple[Path, Path, Embeddings, np.n
         (2, "a.jpg x", "line 2: the class is 'x'"),
         (2, "a.jpg -1", "line 2: class -1; classes count from 0"),
         (2, "val/n00_0.JPEG 3", "line 2: 'val/n00_0.JPEG' was on line 1 already"),
-        (2, "a.jpg 12", "'a.jpg' is of class 12, which .*ImageNet_LT_train.txt does not have"),
+        (2, "a.jpg 12", "line 2: 'a.jpg' is of class 12, which .*ImageNet_LT_train.txt does not have"),
     ],
 )
 def test_wrong_lines_are_refused(

@@ -10,7 +10,7 @@ from sklearn.metrics import roc_curve as sklearn_roc
 from hypersphere.evaluation import Embeddings, NotMeasurable, roc_curve
 from hypersphere.evaluation.protocols.ijb import PRESETS, IjbOptions, read_ijb
 from hypersphere.evaluation.protocols.ijb_pairs import score_template_pairs
-from hypersphere.evaluation.protocols.legacy import tar_by_rule
+from hypersphere.evaluation.protocols.legacy import TAR_RULES, tar_by_rule
 from hypersphere.evaluation.protocols.templates import Pooling
 from tests.evaluation.protocols.loops import accepted_at, open_set, unit
 from tests.evaluation.protocols.official import write_ijb
@@ -192,6 +192,32 @@ def test_tar_rules_are_those_of_the_peers() -> None:
     assert seen == {True, False}
 
 
+@pytest.mark.parametrize("rule", TAR_RULES)
+def test_intervals_of_every_rule_draw_templates(standin: Standin, rule: str) -> None:
+    folder, embeddings = standin
+    result = read_ijb(folder).evaluate(embeddings, options=IjbOptions(tar_rule=rule), tasks=["1:1"], fars=[0.07])
+    roc, scores, owners = result.curves["1:1"], *(result.items[f"genuine_{name}"] for name in ("scores", "templates"))
+    figure = result.metrics["tar@far=7e-2"]
+    assert figure.value == pytest.approx(tar_by_rule(roc, 0.07, rule))
+    assert figure.interval == result.metrics["fnmr@fmr=7e-2"].interval == "bootstrap over subjects"
+    if rule == "interpolated":
+        right = int(np.searchsorted(roc.far, 0.07))
+        share = (0.07 - roc.far[right - 1]) / (roc.far[right] - roc.far[right - 1])
+        shares = [(1 - share, roc.thresholds[right - 1]), (share, roc.thresholds[right])]
+    else:
+        level = sorted((float(score) for score in scores), reverse=True)[round(figure.value * len(scores)) - 1]
+        shares = [(1.0, level)]
+    each = [sum(weight for weight, threshold in shares if score >= threshold) for score in scores.tolist()]
+    different, draws, means = sorted(set(owners.tolist())), np.random.default_rng(0), []
+    for _ in range(1000):
+        drawn = draws.integers(len(different), size=len(different)).tolist()
+        times = {owner: drawn.count(place) for place, owner in enumerate(different)}
+        weights = [times[owner] for owner in owners.tolist()]
+        means.append(sum(w * e for w, e in zip(weights, each, strict=True)) / sum(weights))
+    low, high = np.percentile(means, [2.5, 97.5])
+    assert (figure.low, figure.high) == pytest.approx((min(low, figure.value), max(high, figure.value)))
+
+
 def test_scores_of_few_and_of_many_pairs_are_the_same() -> None:
     rng = np.random.default_rng(1)
     units = rng.normal(size=(600, 8)).astype(np.float32)
@@ -235,18 +261,70 @@ def test_parts_that_are_not_there_are_left_out(tmp_path: Path) -> None:
         read_ijb(tmp_path)
 
 
+def test_a_search_that_accepts_everything_is_refused(standin: Standin) -> None:
+    folder, embeddings = standin
+    with pytest.raises(ValueError, match="fpir=1 must be below 1, where everything is accepted"):
+        read_ijb(folder).evaluate(embeddings, tasks=["1:N"], fpirs=[0.5, 1])
+
+
 def test_missing_images_are_refused_or_counted(standin: Standin) -> None:
     folder, embeddings = standin
     gone = {"1.jpg", "2.jpg", "3.jpg", "13.jpg"}
     kept = [k for k, name in enumerate(embeddings.names) if name not in gone]
     fewer = Embeddings([embeddings.names[k] for k in kept], embeddings.values[kept])
     protocol = read_ijb(folder)
-    with pytest.raises(ValueError, match="meta: 4 of 288 images have no embedding, first '1.jpg'"):
+    with pytest.raises(
+        ValueError, match=r"tid_mid.txt, line 1: '1.jpg' has no embedding, and 4 of 288 images have none"
+    ):
         protocol.evaluate(fewer)
     result = protocol.evaluate(fewer, allow_missing=True)
     counts = result.counts
     assert (counts["missing_images"], counts["templates_without_image"], counts["pairs_left_out"]) == (4, 1, 72)
     assert counts["probes_left_out"] == 3
+
+
+def test_templates_without_media_are_left_out_if_allowed(tmp_path: Path) -> None:
+    embeddings = write_ijb(tmp_path)
+    plain = read_ijb(tmp_path).evaluate(embeddings, fars=FARS, fpirs=FPIRS)
+    pairs, probes = tmp_path / "ijbc_template_pair_label.txt", tmp_path / "ijbc_1N_probe_mixed.csv"
+    pairs.write_text(pairs.read_text() + "999 25 0\n1 998 1\n")
+    probes.write_text(probes.read_text() + "997,100,x\n26,101,y\n")
+    gallery = tmp_path / "ijbc_1N_gallery_G1.csv"
+    gallery.write_text(gallery.read_text() + "996,777,x\n")
+    with pytest.raises(ValueError, match=r"line 1729: template 999 has no media; .*--allow-missing"):
+        read_ijb(tmp_path)
+    protocol = read_ijb(tmp_path, allow_missing=True)
+    with pytest.raises(ValueError, match=r"label.txt: 2 templates have no media, first 998; allow_missing"):
+        protocol.evaluate(embeddings)
+    result = protocol.evaluate(embeddings, fars=FARS, fpirs=FPIRS, allow_missing=True)
+    assert result.metrics == plain.metrics
+    counts = result.counts
+    assert (counts["templates_without_media"], counts["pairs_left_out"], counts["probes_left_out"]) == (4, 2, 1)
+    assert result.left_out["templates_without_media"] == ["996", "997", "998", "999"]
+
+
+def test_probes_without_a_mate_are_left_out_if_allowed(tmp_path: Path) -> None:
+    embeddings = write_ijb(tmp_path)
+    gallery = tmp_path / "ijbc_1N_gallery_G1.csv"
+    lines = gallery.read_text().splitlines()
+    gallery.write_text("\n".join(line for line in lines if not line.startswith("1,")))
+    with pytest.raises(ValueError, match="subject 100 has no template in any gallery; 3 probes have no mate"):
+        read_ijb(tmp_path)
+    result = read_ijb(tmp_path, allow_missing=True).evaluate(embeddings, tasks=["1:N"], allow_missing=True)
+    assert (result.counts["probes_without_mate"], result.counts["probes_left_out"]) == (3, 3)
+    assert result.metrics["rank-1"].n == 69
+    lines = [lines[0], "996,777,x"]
+    gallery.write_text("\n".join(lines))
+    with pytest.raises(ValueError, match=r"G1.csv: no template has an image left"):
+        read_ijb(tmp_path, allow_missing=True).evaluate(embeddings, tasks=["1:N"], allow_missing=True)
+
+
+def test_pairs_of_one_kind_are_too_few(standin: Standin) -> None:
+    folder, embeddings = standin
+    one_person = [k for k, name in enumerate(embeddings.names) if int(name.partition(".")[0]) <= 12]
+    few = Embeddings([embeddings.names[k] for k in one_person], embeddings.values[one_person])
+    with pytest.raises(ValueError, match=r"label.txt: 3 of 1,728 pairs have images left, all of one kind"):
+        read_ijb(folder).evaluate(few, tasks=["1:1"], allow_missing=True)
 
 
 def test_mirror_images_are_not_merged_twice(standin: Standin) -> None:
@@ -284,6 +362,8 @@ def test_odd_dimensions_have_no_halves(standin: Standin) -> None:
         ("name_5pts_score.txt", 3, "3.jpg" + " 1" * 10 + " nan", "line 3: score 'nan' is not a finite number"),
         ("name_5pts_score.txt", 3, "3.jpg 1", "line 3: 2 fields"),
         ("template_pair_label.txt", 7, "1 999 0", "line 7: template 999 has no media"),
+        ("face_tid_mid.txt", 2, "2.jpg -1 9", "line 2: template -1; numbers count from 0"),
+        ("template_pair_label.txt", 7, "1 -3 0", "line 7: template -3; numbers count from 0"),
         ("template_pair_label.txt", 7, "1 30 2", "line 7: label 2; expected 0 or 1"),
         ("template_pair_label.txt", 7, "1 1 1", "line 7: template 1 is paired with itself"),
         ("template_pair_label.txt", 7, "1 30", "line 7: 2 fields; expected template, template, label"),

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from hypersphere.evaluation import Embeddings, NotMeasurable
-from hypersphere.evaluation.protocols import megaface
+from hypersphere.evaluation.protocols import megaface_search
 from hypersphere.evaluation.protocols.megaface import Megaface, read_megaface
 from tests.evaluation.protocols.loops import accepted_at, unit
 from tests.evaluation.protocols.official import write_megaface
@@ -68,8 +68,8 @@ def figures(standin: Standin, cleaning: str, limit: int = 400) -> tuple[dict[int
 def test_figures_are_those_of_plain_loops(
     standin: Standin, cleaning: str, block: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(megaface, "_BLOCK", block)
-    monkeypatch.setattr(megaface, "_DRAWN", 1)
+    monkeypatch.setattr(megaface_search, "_BLOCK", block)
+    monkeypatch.setattr(megaface_search, "_DRAWN", 1)
     folder, near, far = standin
     result = read(folder).evaluate(near, far, cleaning=cleaning, fars=FARS)
     ranks, tars = figures(standin, cleaning)
@@ -120,10 +120,14 @@ def test_the_worst_pairs_are_shown(standin: Standin) -> None:
 def test_missing_images_are_refused_or_counted(standin: Standin) -> None:
     folder, near, far = standin
     fewer = Embeddings(near.names[5:], near.values[5:])
-    with pytest.raises(ValueError, match="features_list.json: 5 of 48 images have no embedding"):
+    with pytest.raises(ValueError, match=r"scrub_features_list.json, path\[0\]: .* 5 of 48 images have none"):
         read(folder).evaluate(fewer, far)
-    with pytest.raises(ValueError, match="distractors: 1 of 400 images have no embedding"):
+    with pytest.raises(ValueError, match=r"features_list.json_400_1, path\[0\]: '0/0@N01/0_0.jpg' has no.* 1 of 400"):
         read(folder).evaluate(near, Embeddings(far.names[1:], far.values[1:]))
+    assert [read(folder).place(k).rpartition("/")[2] for k in (47, 48)] == [
+        "facescrub_features_list.json, path[47]",
+        "megaface_features_list.json_400_1, path[0]",
+    ]
     counts = read(folder).evaluate(fewer, far, allow_missing=True).counts
     assert (counts["missing_images"], counts["probes_left_out"], counts["people"]) == (5, 6, 7)
 

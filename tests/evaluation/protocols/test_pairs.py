@@ -7,7 +7,15 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from hypersphere.evaluation import Embeddings, Figure, NotMeasurable, Result, concatenated
+from hypersphere.evaluation import (
+    Embeddings,
+    Figure,
+    NotMeasurable,
+    Result,
+    concatenated,
+    write_report,
+    write_result,
+)
 from hypersphere.evaluation.comparison import Comparison
 from hypersphere.evaluation.protocols import PairList, evaluate_pairs, read_pairs
 from tests.evaluation.protocols.standins import (
@@ -92,6 +100,7 @@ def test_the_result_says_all_it_depends_on(lfw: PairList) -> None:
         "repeated_pairs": 0,
         "images": 80,
         "missing_images": 0,
+        "unreadable_images": 0,
         "pairs_left_out": 0,
     }
     assert result.metrics["tar@far=1e-3"] == NotMeasurable(30, 3000)
@@ -169,6 +178,48 @@ def test_snapshots_are_averaged_in_their_scores(lfw: PairList) -> None:
     assert result.details["all"]["snapshot_accuracies"] == pytest.approx([value(each, "accuracy") for each in own])
     assert result.options["merge"] == "mean of scores"
     assert value(result, "accuracy") > value(result, "mean_snapshot_accuracy")
+
+
+def test_intervals_of_accuracies_draw_people(lfw: PairList) -> None:
+    several = [made_up(lfw.names, noise=1.5, seed=k) for k in range(2)]
+    result = lfw.evaluate(several, replicates=20)
+    shares = [loops(lfw, each)[2] for each in several]
+    threshold = result.details["all"]["best_threshold"]
+    best = [(score >= threshold) == same for score, same in zip(result.items["scores"], lfw.same, strict=True)]
+    wanted = {
+        "accuracy": result.items["right"].tolist(),
+        "best_accuracy": best,
+        "mean_snapshot_accuracy": [(one + two) / 2 for one, two in zip(*shares, strict=True)],
+    }
+    sides = [[name.partition("/")[0] for name in side] for side in (lfw.left, lfw.right)]
+    everyone = sorted({*sides[0], *sides[1]})
+    draws, drawn = np.random.default_rng(0), []
+    for _ in range(1000):
+        chosen = draws.integers(len(everyone), size=len(everyone)).tolist()
+        times = {who: chosen.count(place) for place, who in enumerate(everyone)}
+        drawn.append([times[a] if a == b else times[a] * times[b] for a, b in zip(*sides, strict=True)])
+    for name, values in wanted.items():
+        means = [sum(w * v for w, v in zip(weights, values, strict=True)) / sum(weights) for weights in drawn]
+        figure = result.metrics[name]
+        assert isinstance(figure, Figure)
+        assert figure.interval == "bootstrap over subjects"
+        assert figure.low < figure.value < figure.high
+        low, high = np.percentile(means, [2.5, 97.5])
+        assert (figure.low, figure.high) == pytest.approx((min(low, figure.value), max(high, figure.value))), name
+
+
+@pytest.mark.parametrize("similarity", ["cosine", "euclidean", "inner_product"])
+@pytest.mark.parametrize("row", [[1.0, 0.0], [-3.0, 4.0]])
+def test_embeddings_that_are_all_the_same(lfw: PairList, similarity: str, row: list[float], tmp_path: Path) -> None:
+    embeddings = Embeddings(lfw.names, np.tile(row, (len(lfw.names), 1)))
+    result = lfw.evaluate(embeddings, Comparison(similarity=similarity), fars=[0.1], replicates=20)
+    assert len(set(result.items["scores"].tolist())) == 1
+    for name, wanted in (("accuracy", 0.5), ("best_accuracy", 0.5), ("auc", 0.5), ("eer", 0.5), ("tar@far=1e-1", 0)):
+        assert value(result, name) == wanted, name
+    histogram = result.histograms["all"]
+    assert (histogram.genuine.sum(), histogram.impostors.sum()) == (30, 30)
+    write_result(result, tmp_path)
+    assert write_report(result, tmp_path).stat().st_size > 10_000
 
 
 def test_patches_side_by_side_have_the_sum_of_inner_products(lfw: PairList) -> None:

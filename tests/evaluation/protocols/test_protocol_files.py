@@ -57,7 +57,7 @@ def test_files_that_are_not_there_or_not_text_are_named(tmp_path: Path) -> None:
 
 def test_unit_rows_have_length_one_and_a_direction() -> None:
     rows = np.random.default_rng(0).normal(size=(50, 7)).astype(np.float32) * 1000
-    np.testing.assert_allclose(np.linalg.norm(unit_rows(rows), axis=1), 1, rtol=1e-6)
+    np.testing.assert_allclose(np.linalg.norm(unit_rows(rows, str), axis=1), 1, rtol=1e-6)
     rows[3] = 0
-    with pytest.raises(ValueError, match="embedding 3 is the zero vector"):
-        unit_rows(rows)
+    with pytest.raises(ValueError, match="row 3 is the zero vector"):
+        unit_rows(rows, lambda k: f"row {k}")

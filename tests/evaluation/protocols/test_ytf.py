@@ -53,6 +53,7 @@ def test_figures_are_those_of_plain_loops(standin: tuple[Path, Embeddings]) -> N
         "pairs_left_out": 0,
         "videos": 100,
         "missing_videos": 0,
+        "unreadable_images": 0,
         "frames": 400,
     }
 
@@ -85,7 +86,9 @@ def test_missing_videos_are_refused_or_counted(standin: tuple[Path, Embeddings])
     path, embeddings = standin
     kept = [k for k, name in enumerate(embeddings.names) if not name.startswith("Pocket_Person_00/1/")]
     fewer = Embeddings([embeddings.names[k] for k in kept], embeddings.values[kept])
-    with pytest.raises(ValueError, match=r"splits.txt, line 2: no frame of 'Pocket_Person_00/1' .* 1 pairs lack one"):
+    with pytest.raises(
+        ValueError, match=r"splits.txt, line 2: there is no frame of 'Pocket_Person_00/1', and 1 pairs lack one"
+    ):
         read_ytf(path).evaluate(fewer)
     result = read_ytf(path).evaluate(fewer, allow_missing=True, classifiers=["mean"])
     assert result.counts["pairs_left_out"] == result.counts["missing_videos"] == 1

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import warnings
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +17,7 @@ from hypersphere.evaluation.embeddings import Embeddings
 
 _BLOCK = 1 << 23
 _SPACE, _BREAK = 32, 10
+ALLOWED = "allow_missing, --allow-missing, leaves"
 
 
 def numbered_lines(path: Path) -> Iterator[tuple[int, str]]:
@@ -114,26 +115,40 @@ def read_json(path: Path) -> dict[str, Any]:
     return table
 
 
-def find_images(embeddings: Embeddings, names: tuple[str, ...], where: str, allow_missing: bool) -> Ints:
+def line_of(path: Path, entry: int) -> str:
+    """The file and the line of its entry, counted from 0; the path alone where it is no file."""
+    if not path.is_file():
+        return str(path)
+    return f"{path}, line {next(islice(numbered_lines(path), entry, None))[0]}"
+
+
+def find_images(
+    embeddings: Embeddings, names: tuple[str, ...], where: Callable[[int], str], allow_missing: bool
+) -> Ints:
     """The row of each image, -1 for those that are missing, which must be allowed.
 
     Args:
         embeddings: what there is.
         names: what is needed.
-        where: the file that names them.
+        where: the place of the k-th name in the files.
         allow_missing: whether some may be missing.
     """
     rows = embeddings.find(names)
     missing = np.flatnonzero(rows < 0)
     if len(missing) and not allow_missing:
-        few = ", ".join(repr(names[place]) for place in missing[:3])
+        first = int(missing[0])
         raise ValueError(
-            f"{where}: {len(missing):,} of {len(names):,} images have no embedding, first {few}; allow_missing leaves "
-            "them out and counts them"
+            f"{where(first)}: {names[first]!r} has no embedding, and {len(missing):,} of {len(names):,} images have "
+            f"none; {ALLOWED} them out and counts them"
         )
     if len(missing) == len(names):
-        raise ValueError(f"{where}: none of its {len(names):,} images has an embedding, first {names[0]!r}")
+        raise ValueError(f"{where(0)}: none of {len(names):,} images has an embedding, first {names[0]!r}")
     return rows
+
+
+def found_units(embeddings: Embeddings, rows: Ints) -> Array:
+    """(n, dim) the unit embeddings in these rows; a zero vector is an error that names its image."""
+    return unit_rows(embeddings.values[rows], lambda k: f"the embedding of {embeddings.names[rows[k]]!r}")
 
 
 def common_options(embeddings: Embeddings, allow_missing: bool) -> dict[str, Any]:
@@ -141,14 +156,32 @@ def common_options(embeddings: Embeddings, allow_missing: bool) -> dict[str, Any
     return {"allow_missing": allow_missing, "embeddings": as_table(dict(embeddings.options))}
 
 
-def digest(items: Iterable[object]) -> str:
-    """Of the items that a result decides about: equal for results that can be compared item by item."""
-    return hashlib.sha256("\n".join(map(str, items)).encode()).hexdigest()[:16]
+def missing_images(names: Sequence[str], rows: Ints, embeddings: Sequence[Embeddings]) -> dict[str, list[str]]:
+    """What has no embedding, for `Result.left_out`: all such images, and those of them that could not be read.
+
+    Args:
+        names: what is needed.
+        rows: the row of each, -1 for those that are missing.
+        embeddings: what there is.
+    """
+    lost = [names[place] for place in np.flatnonzero(rows < 0).tolist()]
+    causes = {name: cause for made in embeddings for name, cause in made.unreadable.items()}
+    return {"missing_images": lost, "unreadable_images": [causes[name] for name in lost if name in causes]}
 
 
-def unit_rows(rows: Array, what: str = "embedding") -> Array:
-    """(n, dim) float32 of length 1; ValueError for a zero vector, which has no direction."""
+def counted(left_out: Mapping[str, Sequence[str]]) -> dict[str, int]:
+    """How many of each."""
+    return {what: len(names) for what, names in left_out.items()}
+
+
+def unit_rows(rows: Array, name: Callable[[int], str]) -> Array:
+    """(n, dim) float32 of length 1; ValueError for a zero vector, which has no direction.
+
+    Args:
+        rows: (n, dim).
+        name: what the k-th row is called in the message.
+    """
     lengths = np.sqrt(np.einsum("ij,ij->i", rows, rows, dtype=np.float64))
     if not lengths.all():
-        raise ValueError(f"{what} {int(np.argmin(lengths))} is the zero vector, which has no direction")
+        raise ValueError(f"{name(int(np.argmin(lengths)))} is the zero vector, which has no direction")
     return np.asarray(rows / lengths.astype(np.float32)[:, None], dtype=np.float32)

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 
-from hypersphere.core import Reporter, check_choice
+from hypersphere.core import Reporter, check_choice, part_of
 from hypersphere.evaluation.arrays import Array, Ints
 from hypersphere.evaluation.embeddings import Embeddings
-from hypersphere.evaluation.protocols.files import common_options, digest, find_images
+from hypersphere.evaluation.inputs import digest, file_digests, joined_files
+from hypersphere.evaluation.protocols.files import common_options, counted, find_images, line_of, missing_images
 from hypersphere.evaluation.protocols.ijb_files import (
     GALLERIES,
     Media,
@@ -37,8 +38,10 @@ FPIRS = (1e-1, 1e-2, 1e-3)
 RULES = (
     "A template is the sum of its media, a medium the mean of its images, in the order and with the weights that the "
     "options state; templates are compared by cosine.",
-    "1:1 intervals of TAR draw the first template of genuine pairs, the threshold held; those of the area and the "
-    "equal error rate take pairs as independent.",
+    "1:1 intervals of TAR, by whichever rule, draw the first template of genuine pairs, thresholds held; those of the "
+    "area and the equal error rate take pairs as independent.",
+    "The worst pairs are the impostors most alike and the mates least alike, of 1:1 and of 1:N (official: best entries "
+    "of probes without a mate; merged: all entries of others); of a template the first image is shown.",
     "1:N official: each gallery by itself; FPIR of the best entry of probes without a mate, TPIR of mates at rank 1; "
     "mean over galleries. Intervals draw the probes' people.",
     "1:N merged (`merged_...`): both galleries as one; the threshold is the ceil(FPIR probes)-th largest score with "
@@ -87,6 +90,7 @@ class Ijb:
         pairs: of 1:1, where the list is there.
         galleries: of 1:N by name, where the lists are there.
         probes: of 1:N.
+        files: the meta files that were read, by name, each with its digest.
     """
 
     path: Path
@@ -94,11 +98,16 @@ class Ijb:
     pairs: TemplatePairs | None
     galleries: dict[str, TemplateSet]
     probes: TemplateSet | None
+    files: Mapping[str, str] = dataclasses.field(default_factory=dict)
 
     @property
     def names(self) -> tuple[str, ...]:
         """The images it needs."""
         return self.media.names
+
+    def place(self, image: int) -> str:
+        """The list and the line that name the k-th image."""
+        return line_of(self.media.path, image)
 
     @property
     def tasks(self) -> tuple[str, ...]:
@@ -125,7 +134,7 @@ class Ijb:
             fars: of 1:1.
             fpirs: of 1:N.
             allow_missing: leave out images that have no embedding, and what has no image left, and count them.
-            progress: called as `progress(done, total)` in pairs.
+            progress: called as `progress(done, total)` in pairs and in searches of a probe.
         """
         if isinstance(options, str):
             options = PRESETS[check_choice("options", options, PRESETS)]
@@ -133,7 +142,8 @@ class Ijb:
         for task in wanted:
             check_choice("tasks", task, self.tasks)
         pooling = options.pooling
-        rows = find_images(embeddings, self.names, str(self.path), allow_missing)
+        without_media = self._without_media(wanted, allow_missing)
+        rows = find_images(embeddings, self.names, self.place, allow_missing)
         ids, units = pool_templates(
             embeddings,
             rows,
@@ -142,17 +152,25 @@ class Ijb:
             self.media.detector,
             left_to_do(pooling, embeddings),
         )
-        counts = {
-            "images": len(self.names),
-            "missing_images": int((rows < 0).sum()),
-            "templates": len(np.unique(self.media.templates)),
-            "templates_without_image": len(np.unique(self.media.templates)) - len(ids),
+        shown = np.unique(self.media.templates)
+        left_out = {
+            **missing_images(self.names, rows, [embeddings]),
+            "templates_without_image": [str(template) for template in np.setdiff1d(shown, ids)],
+            "templates_without_media": [str(template) for template in without_media],
         }
-        whole = Part(counts=counts)
+        whole = Part(counts={"images": len(self.names), "templates": len(shown), **counted(left_out)})
+        here = np.flatnonzero(rows >= 0)[::-1]
+        seen = {int(self.media.templates[image]): self.names[image] for image in here.tolist()}
+        compared = len(self.pairs.same) if "1:1" in wanted and self.pairs is not None else 0
+        searched = len(self.probes.templates) if "1:N" in wanted and self.probes is not None else 0
+        work = compared + searched * _searches(options.search, len(self.galleries))
         if "1:1" in wanted and self.pairs is not None:
-            _join(whole, verify_templates(self.pairs, ids, units, options.tar_rule, fars, progress))
+            part_done = part_of(progress, 0, work)
+            _join(whole, verify_templates(self.pairs, ids, units, options.tar_rule, fars, seen, part_done))
         if "1:N" in wanted and self.probes is not None:
-            for part in self._search(self.probes, ids, units, options.search, fpirs, allow_missing):
+            for part in self._search(
+                self.probes, ids, units, options.search, fpirs, seen, allow_missing, part_of(progress, compared, work)
+            ):
                 _join(whole, part)
         return Result(
             protocol="ijb",
@@ -169,9 +187,25 @@ class Ijb:
             curves=whole.curves,
             cmc=whole.cmc,
             histograms=whole.histograms,
+            worst=whole.worst,
             items=whole.items,
-            items_digest=digest([*ids.tolist(), len(self.names)]),
+            items_digest=digest([*np.array(self.names)[rows >= 0].tolist(), *self.files.values()]),
+            files=joined_files([self.files, embeddings.files]),
+            left_out=left_out,
         )
+
+    def _without_media(self, tasks: Sequence[str], allow_missing: bool) -> Ints:
+        """The templates that the lists of these tasks name and no image shows; they must be allowed."""
+        lists: list[TemplatePairs | TemplateSet] = []
+        if self.pairs is not None and "1:1" in tasks:
+            lists.append(self.pairs)
+        if self.probes is not None and "1:N" in tasks:
+            lists += [self.probes, *self.galleries.values()]
+        for listed in lists:
+            if len(listed.without_media) and not allow_missing:
+                first = f"{len(listed.without_media):,} templates have no media, first {listed.without_media[0]}"
+                raise ValueError(f"{listed.path}: {first}; allow_missing leaves them out and counts them")
+        return np.unique(np.concatenate([listed.without_media for listed in lists]))
 
     def _search(
         self,
@@ -180,52 +214,65 @@ class Ijb:
         units: Array,
         search: str,
         fpirs: Sequence[float],
+        seen: Mapping[int, str],
         allow_missing: bool,
+        progress: Reporter | None,
     ) -> list[Part]:
         galleries = {name: _people(gallery, ids, units) for name, gallery in self.galleries.items()}
+        for name, gallery in galleries.items():
+            if len(gallery.subjects) == 0:
+                raise ValueError(f"{self.galleries[name].path}: no template has an image left")
         probes = _people(listed, ids, units)
         enrolled = np.concatenate([gallery.subjects for gallery in galleries.values()])
         mateless = ~np.isin(probes.subjects, enrolled)
         if mateless.any() and not allow_missing:
             raise ValueError(f"{listed.path}: {int(mateless.sum()):,} probes have no mate left in any gallery")
-        probes = People(probes.units[~mateless], probes.subjects[~mateless])
+        if mateless.all():
+            raise ValueError(f"{listed.path}: no probe has a mate left in any gallery")
+        probes = probes.some(~mateless)
         left_out = len(listed.templates) - len(probes.subjects)
-        found = [Part(counts={"probes": len(listed.templates), "probes_left_out": left_out})]
+        counts = {"probes": len(listed.templates), "probes_without_mate": int(mateless.sum())}
+        found = [Part(counts={**counts, "probes_left_out": left_out})]
         if search in ("official", "both"):
-            found.append(search_official(galleries, probes, fpirs))
+            found.append(search_official(galleries, probes, fpirs, seen, progress))
         if search in ("merged", "both"):
-            found.append(search_merged(galleries, probes, fpirs))
+            before = len(listed.templates) * len(galleries) * (search == "both")
+            found.append(search_merged(galleries, probes, fpirs, seen, part_of(progress, before, 0)))
         return found
 
 
-def read_ijb(path: str | Path, subset: str = "ijbc") -> Ijb:
+def read_ijb(path: str | Path, subset: str = "ijbc", *, allow_missing: bool = False) -> Ijb:
     """Read the meta files of a subset: `ijbc_face_tid_mid.txt` and those of 1:1, 1:N or both.
 
     Args:
         path: the folder, usually called `meta`.
         subset: how the files' names begin, `ijbb` or `ijbc`.
+        allow_missing: whether lists may name templates without media, and probes without a mate in the galleries.
     """
     path = Path(path)
-    media = read_media(path / f"{subset}_face_tid_mid.txt", path / f"{subset}_name_5pts_score.txt")
+    shown, detected = path / f"{subset}_face_tid_mid.txt", path / f"{subset}_name_5pts_score.txt"
+    media = read_media(shown, detected)
     known = np.unique(media.templates)
     listed, probe_list = path / f"{subset}_template_pair_label.txt", path / f"{subset}_1N_probe_mixed.csv"
-    pairs = read_template_pairs(listed, known) if listed.exists() else None
+    pairs = read_template_pairs(listed, known, allow_missing) if listed.exists() else None
     galleries: dict[str, TemplateSet] = {}
     probes = None
     if probe_list.exists():
-        probes = read_template_set(probe_list, known)
+        probes = read_template_set(probe_list, known, allow_missing)
         files = [[path / f"{subset}_1N_gallery_{name}.csv" for name in names] for names in GALLERIES]
         chosen = 0 if files[0][0].exists() else 1
         galleries = {
-            name: read_template_set(file, known) for name, file in zip(GALLERIES[chosen], files[chosen], strict=True)
+            name: read_template_set(file, known, allow_missing)
+            for name, file in zip(GALLERIES[chosen], files[chosen], strict=True)
         }
-        _check_search(galleries, probes)
+        _check_search(galleries, probes, allow_missing)
     if pairs is None and probes is None:
         raise ValueError(f"{path}: neither {listed.name} nor {probe_list.name} is there")
-    return Ijb(path, media, pairs, galleries, probes)
+    read = [shown, detected, listed, probe_list, *(gallery.path for gallery in galleries.values())]
+    return Ijb(path, media, pairs, galleries, probes, file_digests(file for file in read if file.exists()))
 
 
-def _check_search(galleries: dict[str, TemplateSet], probes: TemplateSet) -> None:
+def _check_search(galleries: dict[str, TemplateSet], probes: TemplateSet, allow_missing: bool) -> None:
     seen: dict[int, tuple[Path, int]] = {}
     for gallery in galleries.values():
         for subject, line in zip(gallery.subjects.tolist(), gallery.lines.tolist(), strict=True):
@@ -236,15 +283,21 @@ def _check_search(galleries: dict[str, TemplateSet], probes: TemplateSet) -> Non
                 )
             seen[subject] = gallery.path, line
     lost = [place for place, subject in enumerate(probes.subjects.tolist()) if subject not in seen]
-    if lost:
+    if lost and not allow_missing:
         who = f"subject {probes.subjects[lost[0]]} has no template in any gallery"
         raise ValueError(f"{probes.path}, line {probes.lines[lost[0]]}: {who}; {len(lost)} probes have no mate")
+
+
+def _searches(search: str, galleries: int) -> int:
+    """How often every probe is searched."""
+    return galleries * (search != "merged") + (search != "official")
 
 
 def _people(listed: TemplateSet, ids: Ints, units: Array) -> People:
     """The templates of a list that have images left."""
     here = np.isin(listed.templates, ids)
-    return People(units[np.searchsorted(ids, listed.templates[here])], listed.subjects[here])
+    templates = listed.templates[here]
+    return People(templates, units[np.searchsorted(ids, templates)], listed.subjects[here])
 
 
 def _join(whole: Part, part: Part) -> None:

@@ -8,8 +8,9 @@ from pathlib import Path
 import numpy as np
 
 from hypersphere.evaluation.arrays import Array, Bools, Floats, Ints
-from hypersphere.evaluation.protocols.files import integer, numbered_lines, read_integers
+from hypersphere.evaluation.protocols.files import ALLOWED, integer, line_of, numbered_lines, read_integers
 
+_ALLOWED = f"{ALLOWED} such templates out and counts them"
 GALLERIES = (("G1", "G2"), ("S1", "S2"))
 
 
@@ -18,11 +19,13 @@ class Media:
     """Which image shows which template, in which medium.
 
     Args:
+        path: the list.
         names: (images,).
         templates, media: (images,) numbers.
         detector: (images,) the face detector's scores, where the list has them.
     """
 
+    path: Path
     names: tuple[str, ...]
     templates: Ints
     media: Ints
@@ -38,6 +41,7 @@ class TemplatePairs:
         left, right: (pairs,) templates.
         same: (pairs,) truth.
         repeated: how many stand in the list more than once.
+        without_media: (n,) templates that no image shows.
     """
 
     path: Path
@@ -45,6 +49,7 @@ class TemplatePairs:
     right: Array
     same: Bools
     repeated: int
+    without_media: Ints
 
 
 @dataclass(frozen=True)
@@ -56,12 +61,14 @@ class TemplateSet:
         templates: (n,) numbers.
         subjects: (n,) people.
         lines: (n,) where each comes first.
+        without_media: (n,) templates of them that no image shows.
     """
 
     path: Path
     templates: Ints
     subjects: Ints
     lines: Ints
+    without_media: Ints
 
 
 def read_media(path: Path, landmarks: Path) -> Media:
@@ -81,11 +88,13 @@ def read_media(path: Path, landmarks: Path) -> Media:
             raise ValueError(f"{where}: {fields[0]!r} was on line {names[fields[0]]} already")
         names[fields[0]] = line
         numbers.append((integer(fields[1], "the template", where), integer(fields[2], "the medium", where)))
+        if numbers[-1][0] < 0:
+            raise ValueError(f"{where}: template {numbers[-1][0]}; numbers count from 0")
     if not numbers:
         raise ValueError(f"{path}: no images")
     table = np.array(numbers, dtype=np.int64)
     detector = _read_detector(landmarks, list(names), path) if landmarks.exists() else None
-    return Media(tuple(names), table[:, 0].copy(), table[:, 1].copy(), detector)
+    return Media(path, tuple(names), table[:, 0].copy(), table[:, 1].copy(), detector)
 
 
 def _read_detector(path: Path, names: list[str], media: Path) -> Floats:
@@ -109,31 +118,37 @@ def _read_detector(path: Path, names: list[str], media: Path) -> Floats:
     return np.array(scores)
 
 
-def read_template_pairs(path: Path, known: Ints) -> TemplatePairs:
+def read_template_pairs(path: Path, known: Ints, allow_missing: bool = False) -> TemplatePairs:
     """Read `..._template_pair_label.txt`: template, template, 1 for the same person and 0 for two.
 
     Args:
         path: the list.
         known: the templates that have media, rising.
+        allow_missing: whether others may be named.
     """
     table = read_integers(path, ("template", "template", "label"))
     wrong = (table[:, 2] != 0) & (table[:, 2] != 1)
     if wrong.any():
         row = int(np.argmax(wrong))
-        raise ValueError(f"{path}, line {_line_of(path, row)}: label {table[row, 2]}; expected 0 or 1")
+        raise ValueError(f"{line_of(path, row)}: label {table[row, 2]}; expected 0 or 1")
+    if table.min() < 0:
+        row = int(np.argmax(table.min(axis=1) < 0))
+        raise ValueError(f"{line_of(path, row)}: template {table[row].min()}; numbers count from 0")
+    without = np.empty(0, dtype=np.int64)
     for column in (0, 1):
         lost = ~_among(table[:, column], known)
-        if lost.any():
+        if lost.any() and not allow_missing:
             row = int(np.argmax(lost))
-            raise ValueError(f"{path}, line {_line_of(path, row)}: template {table[row, column]} has no media")
+            raise ValueError(f"{line_of(path, row)}: template {table[row, column]} has no media; {_ALLOWED}")
+        without = np.union1d(without, table[lost, column])
     itself = table[:, 0] == table[:, 1]
     if itself.any():
         row = int(np.argmax(itself))
-        raise ValueError(f"{path}, line {_line_of(path, row)}: template {table[row, 0]} is paired with itself")
+        raise ValueError(f"{line_of(path, row)}: template {table[row, 0]} is paired with itself")
     same = table[:, 2] == 1
     if same.all() or not same.any():
         raise ValueError(f"{path}: all labels are {int(same[0])}; pairs of one person and pairs of two are needed")
-    return TemplatePairs(path, table[:, 0].copy(), table[:, 1].copy(), same, _repeated(table, path))
+    return TemplatePairs(path, table[:, 0].copy(), table[:, 1].copy(), same, _repeated(table, path), without)
 
 
 def _repeated(table: Array, path: Path) -> int:
@@ -147,16 +162,17 @@ def _repeated(table: Array, path: Path) -> int:
         for row in np.flatnonzero(np.isin(small.astype(np.int64) << 32 | large, keys)).tolist():
             if table[row, 2] == 0:
                 pair = f"{table[row, 0]} and {table[row, 1]}"
-                raise ValueError(f"{path}, line {_line_of(path, row)}: templates {pair} have label 1 and label 0")
+                raise ValueError(f"{line_of(path, row)}: templates {pair} have label 1 and label 0")
     return again
 
 
-def read_template_set(path: Path, known: Ints) -> TemplateSet:
+def read_template_set(path: Path, known: Ints, allow_missing: bool = False) -> TemplateSet:
     """Read a gallery or probe list: a header with TEMPLATE_ID and SUBJECT_ID first, then a line for every image.
 
     Args:
         path: the list.
         known: the templates that have media, rising.
+        allow_missing: whether others may be named.
     """
     found: dict[int, tuple[int, int]] = {}
     header = False
@@ -178,21 +194,13 @@ def read_template_set(path: Path, known: Ints) -> TemplateSet:
     templates = np.array(list(found), dtype=np.int64)
     subjects, lines = (np.array(column, dtype=np.int64) for column in zip(*found.values(), strict=True))
     lost = ~_among(templates, known)
-    if lost.any():
+    if lost.any() and not allow_missing:
         place = int(np.argmax(lost))
-        raise ValueError(f"{path}, line {lines[place]}: template {templates[place]} has no media")
-    return TemplateSet(path, templates, subjects, lines)
+        raise ValueError(f"{path}, line {lines[place]}: template {templates[place]} has no media; {_ALLOWED}")
+    return TemplateSet(path, templates, subjects, lines, templates[lost])
 
 
 def _among(values: Array, known: Ints) -> Bools:
     places = np.searchsorted(known, values).clip(max=len(known) - 1)
     found: Bools = known[places] == values
     return found
-
-
-def _line_of(path: Path, row: int) -> int:
-    """The line on which the row-th entry of a list stands."""
-    for place, (line, _) in enumerate(numbered_lines(path)):
-        if place == row:
-            return line
-    raise AssertionError(row)

@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from hypersphere.core import Reporter
-from hypersphere.evaluation.arrays import Array, Bools, Ints
+from hypersphere.evaluation.arrays import Array, Bools, Floats, Ints
 from hypersphere.evaluation.bootstrap import bootstrap_mean
 from hypersphere.evaluation.counting import ScoreCounts
-from hypersphere.evaluation.figures import Figure, NotMeasurable, rate_name, wilson_interval
+from hypersphere.evaluation.figures import Figure, check_measurable, rate_name
 from hypersphere.evaluation.histogram import score_histogram
+from hypersphere.evaluation.items import outcomes
 from hypersphere.evaluation.protocols.ijb_files import TemplatePairs
 from hypersphere.evaluation.protocols.ijb_search import Part
-from hypersphere.evaluation.protocols.legacy import tar_by_rule
+from hypersphere.evaluation.protocols.legacy import accepted_by_rule
+from hypersphere.evaluation.protocols.worst import HighestPairs, worst_pairs
 from hypersphere.evaluation.roc import Roc, roc_from
 from hypersphere.evaluation.scores import SortedScores
 from hypersphere.evaluation.verification import Metrics, curve_metrics
@@ -59,6 +61,7 @@ def verify_templates(
     units: Array,
     rule: str,
     fars: Sequence[float],
+    shown: Mapping[int, str],
     progress: Reporter | None = None,
 ) -> Part:
     """1:1: the curve of all pairs, scores being counted as they come.
@@ -69,51 +72,66 @@ def verify_templates(
         units: (templates, dim) their unit vectors.
         rule: how TARs are read off the curve.
         fars: where.
+        shown: an image of each template, for the worst pairs.
         progress: called as `progress(done, total)` in pairs.
     """
     left, right, same = _placed(pairs, ids)
+    if same.all() or not same.any():
+        raise ValueError(
+            f"{pairs.path}: {len(same):,} of {len(pairs.same):,} pairs have images left, "
+            f"{'all' if len(same) else 'none'} of one kind; pairs of one person and pairs of two are needed"
+        )
     genuine_at, slot = np.flatnonzero(same), np.cumsum(same, dtype=np.int32) - 1
     genuine, impostors = np.zeros(len(genuine_at), dtype=np.float32), ScoreCounts()
     done = 0
+    closest, farthest = HighestPairs(), HighestPairs()
     for part, scores in score_template_pairs(units, left, right):
         mates = same[part]
         impostors.add(scores[~mates])
         genuine[slot[part][mates]] = scores[mates]
+        near = np.flatnonzero(~mates & (scores > closest.enough))
+        closest.add(scores[near], left[part][near], right[part][near])
         done += len(scores)
         if progress is not None:
             progress(done, len(same))
     held = SortedScores(genuine)
     roc = roc_from(held, impostors)
     owners = left[genuine_at]
+    farthest.add(-genuine, owners, right[genuine_at])
+    metrics, accepted = _tar_figures(roc, genuine, owners, rule, fars)
     return Part(
-        metrics=_tar_figures(roc, genuine, owners, rule, fars),
+        metrics=metrics,
         counts={
             "pairs": len(pairs.same),
             "pairs_left_out": len(pairs.same) - len(same),
             "repeated_pairs": pairs.repeated,
         },
         curves={"1:1": roc},
-        histograms={"1:1": score_histogram(held, impostors, np.linspace(-1.0001, 1.0001, 101))},
-        items={"genuine_scores": genuine, "genuine_templates": ids[owners]},
+        histograms={"1:1": score_histogram(held, impostors).at_lowest(roc, fars)},
+        worst=worst_pairs(closest, farthest, lambda row: shown[int(ids[row])]),
+        items={
+            "genuine_scores": genuine,
+            "genuine_templates": ids[owners],
+            **outcomes(accepted, ids[owners]),
+        },
     )
 
 
-def _tar_figures(roc: Roc, genuine: Array, owners: Array, rule: str, fars: Sequence[float]) -> Metrics:
-    """The figures of the curve, TAR by the rule and with intervals that draw templates."""
-    metrics = curve_metrics(roc, fars)
+def _tar_figures(
+    roc: Roc, genuine: Array, owners: Array, rule: str, fars: Sequence[float]
+) -> tuple[Metrics, dict[str, Floats]]:
+    """The figures of the curve, TAR by the rule with intervals that draw templates; and what single pairs add to it."""
+    metrics, each = curve_metrics(roc, fars), {}
     for far in fars:
-        name, missed = rate_name("tar@far", far), rate_name("fnmr@fmr", far)
-        point = roc.operating_point(far)
-        if isinstance(point, NotMeasurable):
+        if check_measurable(far, roc.impostors) is not None:
             continue
-        if rule == "at_most":
-            tar = bootstrap_mean(genuine >= point.threshold, owners)
-        else:
-            value = tar_by_rule(roc, far, rule)
-            tar = Figure(value, *wilson_interval(value * len(genuine), len(genuine)), len(genuine), "wilson")
-        metrics[name] = tar
+        accepted = accepted_by_rule(genuine, roc, far, rule)
+        tar = bootstrap_mean(accepted, owners)
+        name, missed = rate_name("tar@far", far), rate_name("fnmr@fmr", far)
+        metrics[name], each[name] = tar, accepted
         metrics[missed] = Figure(1 - tar.value, 1 - tar.high, 1 - tar.low, tar.n, tar.interval)
-    return metrics
+        each[missed] = 1 - accepted
+    return metrics, each
 
 
 def _placed(pairs: TemplatePairs, ids: Ints) -> tuple[Array, Array, Bools]:

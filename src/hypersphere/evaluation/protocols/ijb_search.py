@@ -3,20 +3,33 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, fields
 from typing import Any
 
 import numpy as np
 
 from hypersphere.core import Reporter
-from hypersphere.evaluation.arrays import Array, Floats, Ints
-from hypersphere.evaluation.bootstrap import bootstrap_mean, bootstrap_roc, percentile_figure
+from hypersphere.evaluation.arrays import Array, Bools, Floats, Ints
+from hypersphere.evaluation.bootstrap import bootstrap_mean, percentile_figure
 from hypersphere.evaluation.counting import ScoreCounts
 from hypersphere.evaluation.figures import check_measurable, rate_name
-from hypersphere.evaluation.histogram import ScoreHistogram
-from hypersphere.evaluation.identification import cmc, mate_ranks, mated, open_set_roc, open_set_scores
+from hypersphere.evaluation.histogram import ScoreHistogram, score_histogram
+from hypersphere.evaluation.identification import (
+    cmc,
+    found_by,
+    mate_ranks,
+    mated,
+    open_set_curve,
+    open_set_draws,
+    open_set_histogram,
+    open_set_scores,
+)
+from hypersphere.evaluation.items import MATED, OPEN_SET, SUBJECT, outcomes
+from hypersphere.evaluation.protocols.worst import HighestPairs, worst_pairs
+from hypersphere.evaluation.results import ScoredPair
 from hypersphere.evaluation.roc import Roc
+from hypersphere.evaluation.scores import SortedScores
 from hypersphere.evaluation.search import search_gallery
 from hypersphere.evaluation.verification import Metrics
 
@@ -30,12 +43,24 @@ class People:
     """Templates and who they show.
 
     Args:
+        templates: (n,) numbers.
         units: (n, dim) unit vectors.
         subjects: (n,) people.
     """
 
+    templates: Ints
     units: Array
     subjects: Ints
+
+    def some(self, kept: Bools) -> People:
+        """Those that are kept."""
+        return People(self.templates[kept], self.units[kept], self.subjects[kept])
+
+    def mates_of(self, subjects: Ints) -> Ints:
+        """(n,) the entry of each of these people, who all must have one."""
+        order = np.argsort(self.subjects, kind="stable")
+        entries: Ints = order[np.searchsorted(self.subjects[order], subjects)]
+        return entries
 
 
 @dataclass
@@ -48,11 +73,16 @@ class Part:
     curves: dict[str, Roc] = field(default_factory=dict)
     cmc: dict[str, Floats] = field(default_factory=dict)
     histograms: dict[str, ScoreHistogram] = field(default_factory=dict)
+    worst: dict[str, list[ScoredPair]] = field(default_factory=dict)
     items: dict[str, Array] = field(default_factory=dict)
 
 
 def search_official(
-    galleries: dict[str, People], probes: People, fpirs: Sequence[float], progress: Reporter | None = None
+    galleries: dict[str, People],
+    probes: People,
+    fpirs: Sequence[float],
+    shown: Mapping[int, str],
+    progress: Reporter | None = None,
 ) -> Part:
     """Every probe against each gallery by itself: in one of them it has a mate, in the other it has not.
 
@@ -60,9 +90,17 @@ def search_official(
         TPIR = share of probes with a mate that is their best entry and scores at least the threshold
 
     TPIR is the mean over the galleries; ranks are counted over all galleries together.
+
+    Args:
+        galleries: by name.
+        probes: who is searched.
+        fpirs: where TPIR is wanted.
+        shown: an image of each template, for the worst pairs.
+        progress: called as `progress(done, total)` in probes, once for each gallery.
     """
-    found = Part()
+    found = Part(items={f"{SUBJECT}tpir": probes.subjects})
     ranks, owners, curves, drawn = [], [], [], []
+    closest, farthest = HighestPairs(), HighestPairs()
     usable = [
         rate for rate in fpirs if all(_measurable(rate, probes, gallery) is None for gallery in galleries.values())
     ]
@@ -71,17 +109,24 @@ def search_official(
         here = mated(probes.subjects, gallery.subjects)
         ranks.append(mate_ranks(matches, probes.subjects, gallery.subjects)[here])
         owners.append(probes.subjects[here])
-        curve = open_set_roc(matches, probes.subjects, gallery.subjects)
-        found.curves[f"1:N, {name}"] = curve
-        curves.append(curve)
         scores, with_mate = open_set_scores(matches, probes.subjects, gallery.subjects, 1)
-        drawn.append(_draws(scores, with_mate, probes.subjects, usable))
+        curves.append(open_set_curve(scores, with_mate))
+        found.curves[f"1:N, {name}"] = curves[-1]
+        picture = open_set_histogram(scores, with_mate).at_lowest(curves[-1], usable, "FPIR")
+        found.histograms[f"1:N, {name}"] = picture
+        best = gallery.templates[matches.indices[:, 0]]
+        closest.add(scores[~here], probes.templates[~here], best[~here])
+        _add_mates(farthest, probes.some(here), gallery)
+        drawn.append(open_set_draws(scores, with_mate, probes.subjects, usable))
+        found.items |= {f"{OPEN_SET}{name}": scores, f"{MATED}{name}": with_mate}
         if progress is not None:
-            progress(done, len(galleries))
+            progress(done * len(probes.subjects), len(galleries) * len(probes.subjects))
     places, people = np.concatenate(ranks), np.concatenate(owners)
     for rank, figure in cmc(places, RANKS, people).items():
         found.metrics[f"rank-{rank}"] = figure
+        found.items |= outcomes({f"rank-{rank}": found_by(places, rank)}, people)
     found.cmc["1:N"] = _rates(places)
+    found.worst |= _named(worst_pairs(closest, farthest, lambda template: shown[template]), "1:N")
     together = np.mean(drawn, axis=0)
     for rate in fpirs:
         name = rate_name("tpir@fpir", rate)
@@ -98,20 +143,30 @@ def search_official(
     return found
 
 
-def search_merged(galleries: dict[str, People], probes: People, fpirs: Sequence[float]) -> Part:
+def search_merged(
+    galleries: dict[str, People],
+    probes: People,
+    fpirs: Sequence[float],
+    shown: Mapping[int, str],
+    progress: Reporter | None = None,
+) -> Part:
     """The definition of older programs: both galleries are one, and every probe has a mate in it.
 
         threshold = the ceil(FPIR probes)-th largest of all scores of a probe with another person
         TPIR = share of probes whose mate scores above it, whatever its rank
 
     It counts pairs where the official one counts probes, and knows no probe without a mate.
+
+    Args:
+        galleries, probes, fpirs, shown: as for `search_official`.
+        progress: called as `progress(done, total)` in probes.
     """
     gallery = People(
-        np.concatenate([one.units for one in galleries.values()]),
-        np.concatenate([one.subjects for one in galleries.values()]),
+        *(np.concatenate([getattr(one, part.name) for one in galleries.values()]) for part in fields(People))
     )
-    order = np.argsort(gallery.subjects, kind="stable")
-    mate = order[np.searchsorted(gallery.subjects[order], probes.subjects)]
+    mate = gallery.mates_of(probes.subjects)
+    closest, farthest = HighestPairs(), HighestPairs()
+    _add_mates(farthest, probes, gallery)
     others, own = ScoreCounts(), np.zeros(len(mate), dtype=np.float32)
     for top in range(0, len(mate), _PROBES):
         scores = probes.units[top : top + _PROBES] @ gallery.units.T
@@ -120,16 +175,32 @@ def search_merged(galleries: dict[str, People], probes: People, fpirs: Sequence[
         apart = np.ones(scores.shape, dtype=bool)
         apart[rows, columns] = False
         others.add(scores[apart])
+        one, two = closest.among(scores, apart)
+        closest.add(scores[one, two], probes.templates[top + one], gallery.templates[two])
+        if progress is not None:
+            progress(top + len(scores), len(mate))
     matches = search_gallery(probes.units, gallery.units, min(_DEPTH, len(gallery.units)))
     places = mate_ranks(matches, probes.subjects, gallery.subjects)
-    found = Part(cmc={"1:N, merged": _rates(places)})
+    lowest = min((rate for rate in fpirs if check_measurable(rate, len(mate)) is None), default=None)
+    picture = score_histogram(SortedScores(own), others)
+    if lowest is not None:
+        threshold = others.kth_largest(math.ceil(lowest * len(mate)))
+        picture = picture.at(threshold, f"the threshold of {rate_name('merged FPIR', lowest)}")
+    found = Part(
+        cmc={"1:N, merged": _rates(places)},
+        histograms={"1:N, merged": picture},
+        worst=_named(worst_pairs(closest, farthest, lambda template: shown[template]), "1:N, merged"),
+    )
     for rank, figure in cmc(places, RANKS, probes.subjects).items():
         found.metrics[f"merged_rank-{rank}"] = figure
+        found.items |= outcomes({f"merged_rank-{rank}": found_by(places, rank)}, probes.subjects)
     for rate in fpirs:
         name = rate_name("merged_tpir@fpir", rate)
         missing = check_measurable(rate, len(mate))
         threshold = others.kth_largest(math.ceil(rate * len(mate)))
         found.metrics[name] = bootstrap_mean(own > threshold, probes.subjects) if missing is None else missing
+        if missing is None:
+            found.items |= outcomes({name: own > threshold}, probes.subjects)
     return found
 
 
@@ -137,13 +208,17 @@ def _measurable(rate: float, probes: People, gallery: People) -> Any:
     return check_measurable(rate, int((~mated(probes.subjects, gallery.subjects)).sum()))
 
 
-def _draws(scores: Array, with_mate: Array, people: Ints, rates: Sequence[float]) -> Floats:
-    """(replicates, rates) TPIRs under draws of the probes' people."""
-    lowest = np.nextafter(scores[np.isfinite(scores)].min(), np.float32(-np.inf))
-    filled = np.where(np.isfinite(scores), scores, lowest)
-    return bootstrap_roc(filled, with_mate, lambda roc: [roc.tar_at(r) for r in rates], subjects=(people, people))
+def _add_mates(farthest: HighestPairs, probes: People, gallery: People) -> None:
+    """Probes that all have a mate, and their mates, those least alike first."""
+    mates = gallery.mates_of(probes.subjects)
+    scores = np.einsum("ij,ij->i", probes.units, gallery.units[mates])
+    farthest.add(-scores, probes.templates, gallery.templates[mates])
+
+
+def _named(worst: dict[str, list[ScoredPair]], task: str) -> dict[str, list[ScoredPair]]:
+    return {f"{kind}, {task}": pairs for kind, pairs in worst.items()}
 
 
 def _rates(places: Ints) -> Floats:
     """The identification rate at rank 1, 2, ..."""
-    return np.array([((places > 0) & (places <= rank)).mean() for rank in range(1, _DEPTH + 1)])
+    return np.array([found_by(places, rank).mean() for rank in range(1, _DEPTH + 1)])

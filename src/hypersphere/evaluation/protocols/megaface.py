@@ -2,41 +2,45 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
-from typing import Any
 
 import numpy as np
 
 from hypersphere.core import Reporter, check_choice, check_integer
-from hypersphere.data.files import is_image_name
 from hypersphere.evaluation.arrays import Array, Bools, Ints
 from hypersphere.evaluation.bootstrap import bootstrap_mean
+from hypersphere.evaluation.counting import ScoreCounts
 from hypersphere.evaluation.embeddings import Embeddings
 from hypersphere.evaluation.figures import check_measurable, rate_name
+from hypersphere.evaluation.histogram import ScoreHistogram, score_histogram
 from hypersphere.evaluation.identification import cmc, ranks_among
+from hypersphere.evaluation.inputs import digest, file_digests, joined_files
+from hypersphere.evaluation.items import outcomes
 from hypersphere.evaluation.protocols.files import (
     common_options,
-    digest,
+    counted,
     find_images,
-    numbered_lines,
+    found_units,
+    missing_images,
     read_json,
     unit_rows,
 )
+from hypersphere.evaluation.protocols.megaface_files import last_parts, listed_images, read_noise, without_suffix
+from hypersphere.evaluation.protocols.megaface_search import DEPTH, mate_pairs, scores_to_keep, search_distractors
 from hypersphere.evaluation.protocols.registry import PROTOCOLS
 from hypersphere.evaluation.results import RULE_SENTENCES, Result, ScoredPair
-from hypersphere.evaluation.search import Matches, search_gallery
+from hypersphere.evaluation.scores import SortedScores
+from hypersphere.evaluation.search import Matches
 from hypersphere.evaluation.tail import HighestScores, tail_roc
 from hypersphere.evaluation.verification import Metrics
 
 CLEANINGS = ("none", "remove", "centre")
 FARS = (1e-4, 1e-5, 1e-6)
-_BLOCK = 1 << 16
-_DEPTH = 100
-_MOST = 1 << 26
-_DRAWN = 1 << 16
+CURVE = "FaceScrub against distractors"
 _SHOWN = 10
+_SAMPLED = 1 << 22
 
 RULES = (
     "Every image of a person is a probe for every other one of the same person, which alone stands among the "
@@ -47,6 +51,7 @@ RULES = (
     "noise) puts the sum of the person's clean unit vectors in the place of a noisy probe, and a noisy distractor is "
     "never accepted, but counted.",
     "Intervals draw the people of the probes, the distractors and thresholds held.",
+    "The histogram's impostor pairs are of so many distractors as its legend says; figures are of all.",
 )
 
 
@@ -56,26 +61,39 @@ class Megaface:
     """The lists of the challenge.
 
     Args:
-        path: the list of the probes.
+        path, distractor_path: the lists of the probes and of the distractors.
         probes: images.
         people: (probes,) who is on them.
         distractors: images of others.
         noisy_probes, noisy_distractors: which of them the noise lists name; None without a list.
         unlisted_noise: how many entries of the noise lists are in neither list.
+        files: the lists, by name, each with its digest.
     """
 
     path: Path
+    distractor_path: Path
     probes: tuple[str, ...]
     people: Ints
     distractors: tuple[str, ...]
     noisy_probes: Bools | None
     noisy_distractors: Bools | None
     unlisted_noise: int
+    files: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def names(self) -> tuple[str, ...]:
         """The images it needs."""
         return self.probes + self.distractors
+
+    def place(self, image: int) -> str:
+        """The list and the entry that name the k-th of `names`."""
+        if image >= len(self.probes):
+            return self.distractor_place(image - len(self.probes))
+        return f"{self.path}, path[{image}]"
+
+    def distractor_place(self, image: int) -> str:
+        """The list and the entry that name the k-th distractor."""
+        return f"{self.distractor_path}, path[{image}]"
 
     def evaluate(
         self,
@@ -104,27 +122,38 @@ class Megaface:
         check_choice("cleaning", cleaning, CLEANINGS)
         if cleaning != "none" and (self.noisy_probes is None or self.noisy_distractors is None):
             raise ValueError(f"cleaning={cleaning!r} needs both noise lists")
-        if not all(1 <= rank <= _DEPTH for rank in ranks):
-            raise ValueError(f"ranks={list(ranks)} must lie between 1 and {_DEPTH}")
+        if not all(1 <= rank <= DEPTH for rank in ranks):
+            raise ValueError(f"ranks={list(ranks)} must lie between 1 and {DEPTH}")
         others = embeddings if distractors is None else distractors
-        rows = find_images(embeddings, self.probes, str(self.path), allow_missing)
-        far_rows = find_images(others, self._listed(limit), f"{self.path}, distractors", allow_missing)
+        rows = find_images(embeddings, self.probes, self.place, allow_missing)
+        listed = self.listed(limit)
+        far_rows = find_images(others, listed, self.distractor_place, allow_missing)
         if others.dim != embeddings.dim:
             raise ValueError(f"distractors have dimension {others.dim}; the probes' is {embeddings.dim}")
         units, people, names = self._prepared(embeddings, rows, cleaning, allow_missing)
-        left, right, genuine = _mates(units, people)
+        left, right, genuine = mate_pairs(units, people)
         kept, total = self._clean_rows(far_rows, cleaning)
         usable = [far for far in fars if check_measurable(far, len(units) * total) is None]
-        tail = HighestScores(_keep(max(usable, default=0), len(units) * total))
-        nearest = _search(units, others, kept, tail, progress)
+        tail = HighestScores(scores_to_keep(max(usable, default=0), len(units) * total))
+        sample = _Sample(len(units) * len(kept))
+
+        def each(scores: Array) -> None:
+            tail.add(scores)
+            sample.add(scores)
+
+        nearest = search_distractors(units, others, kept, each, progress)
         tail.total = len(units) * total
         places = ranks_among(genuine, Matches(nearest.indices[left], nearest.scores[left]))
         roc = tail_roc(genuine, tail)
         metrics: Metrics = {f"rank-{rank}": figure for rank, figure in cmc(places, ranks, people[left]).items()}
+        outcome = {name: places <= int(name.removeprefix("rank-")) for name in metrics}
         for far in fars:
-            missing = check_measurable(far, roc.impostors)
+            missing, name = check_measurable(far, roc.impostors), rate_name("tar@far", far)
             accepted = genuine >= roc.thresholds[roc.point_at(far)]
-            metrics[rate_name("tar@far", far)] = bootstrap_mean(accepted, people[left]) if missing is None else missing
+            metrics[name] = bootstrap_mean(accepted, people[left]) if missing is None else missing
+            if missing is None:
+                outcome[name] = accepted
+        left_out = missing_images(self.probes + listed, np.concatenate([rows, far_rows]), [embeddings, others])
         depth = nearest.scores.shape[1]
         return Result(
             protocol="megaface",
@@ -142,17 +171,21 @@ class Megaface:
                 "people": len(np.unique(people)),
                 "distractors": total,
                 "distractors_left_out": len(far_rows) - len(kept),
-                "missing_images": int((rows < 0).sum() + (far_rows < 0).sum()),
+                **counted(left_out),
                 "noise_entries_not_listed": self.unlisted_noise,
             },
-            curves={"FaceScrub against distractors": roc},
+            curves={CURVE: roc},
+            histograms={CURVE: sample.histogram(genuine).at_lowest(roc, fars)},
             cmc={"FaceScrub among distractors": np.array([(places <= rank).mean() for rank in range(1, depth + 1)])},
             worst=_worst(names, left, right, genuine, nearest, others),
-            items={"right": places == 1, "left_subject": people[left], "right_subject": people[right]},
-            items_digest=digest(zip([names[k] for k in left], [names[k] for k in right], strict=True)),
+            items=outcomes(outcome, people[left]),
+            items_digest=digest([*names, *(name for name, row in zip(listed, far_rows, strict=True) if row >= 0)]),
+            files=joined_files([self.files, embeddings.files, {} if distractors is None else distractors.files]),
+            left_out=left_out,
         )
 
-    def _listed(self, limit: int | None) -> tuple[str, ...]:
+    def listed(self, limit: int | None) -> tuple[str, ...]:
+        """The distractors, or the first so many of them."""
         if limit is None:
             return self.distractors
         if check_integer("limit", limit, 1) > len(self.distractors):
@@ -166,14 +199,14 @@ class Megaface:
         noisy = np.zeros(len(rows), dtype=bool) if self.noisy_probes is None else self.noisy_probes
         here = rows >= 0
         units = np.zeros((len(rows), embeddings.dim), dtype=np.float32)
-        units[here] = unit_rows(embeddings.values[rows[here]], "probe")
+        units[here] = found_units(embeddings, rows[here])
         if cleaning == "remove":
             here &= ~noisy
         elif cleaning == "centre":
             for place in np.flatnonzero(noisy & here):
                 clean = (self.people == self.people[place]) & ~noisy & here
                 if clean.any():
-                    units[place] = unit_rows(units[clean].sum(axis=0, dtype=np.float64)[None], "centre")[0]
+                    units[place] = self._centre(units[clean], int(place))
         counts = np.bincount(self.people[here], minlength=int(self.people.max()) + 1)
         alone = here & (counts[self.people] < 2)
         if alone.any() and not allow_missing and cleaning == "none":
@@ -183,6 +216,12 @@ class Megaface:
         if not here.any():
             raise ValueError(f"{self.path}: nobody has two images left")
         return units[here], self.people[here], [self.probes[place] for place in np.flatnonzero(here)]
+
+    def _centre(self, clean: Array, place: int) -> Array:
+        """The direction of the sum of a person's clean unit vectors, for the probe at a place."""
+        total = clean.sum(axis=0, dtype=np.float64)[None]
+        middle: Array = unit_rows(total, lambda _: f"the centre of the person of {self.probes[place]!r}")[0]
+        return middle
 
     def _clean_rows(self, rows: Ints, cleaning: str) -> tuple[Ints, int]:
         """Rows of the distractors to search, and how many count."""
@@ -199,6 +238,7 @@ def read_megaface(
     *,
     probe_noise: str | Path | None = None,
     distractor_noise: str | Path | None = None,
+    allow_missing: bool = False,
 ) -> Megaface:
     """Read the devkit's lists, and InsightFace's noise lists if given.
 
@@ -207,94 +247,48 @@ def read_megaface(
         distractors: `megaface_features_list.json_1000000_1`, with `path`.
         probe_noise: `facescrub_noises.txt`, a file name on each line.
         distractor_noise: `megaface_noises.txt`, a path on each line, or a number, a tab and a path.
+        allow_missing: whether there may be probes without another image of their person.
     """
     probe_list, far_list = Path(probes), Path(distractors)
     table = read_json(probe_list)
-    images = _paths(table, probe_list)
+    images = listed_images(table, probe_list)
     owners = table.get("id")
     if not isinstance(owners, list) or len(owners) != len(images):
         raise ValueError(f"{probe_list}: 'id' must be a list of {len(images)} people, one for each path")
     _, people, times = np.unique([str(owner) for owner in owners], return_inverse=True, return_counts=True)
-    if (times[people] < 2).any():
+    if (times[people] < 2).any() and not allow_missing:
         place = int(np.argmax(times[people] < 2))
         raise ValueError(f"{probe_list}: path[{place}], {images[place]!r}, has no other image of {owners[place]!r}")
-    others = _paths(read_json(far_list), far_list)
-    noise = [None if path is None else _read_noise(Path(path)) for path in (probe_noise, distractor_noise)]
-    near = None if noise[0] is None else np.array([_stem(PurePosixPath(name).name) in noise[0] for name in images])
-    far = None if noise[1] is None else np.array([_stem(_last(name)) in noise[1] for name in others])
+    others = listed_images(read_json(far_list), far_list)
+    noise = [None if path is None else read_noise(Path(path)) for path in (probe_noise, distractor_noise)]
+    stems = [without_suffix(PurePosixPath(name).name) for name in images]
+    near = None if noise[0] is None else np.array([stem in noise[0] for stem in stems])
+    far = None if noise[1] is None else np.array([without_suffix(last_parts(name)) in noise[1] for name in others])
     listed = sum(len(names) for names in noise if names is not None)
     hit = sum(int(marks.sum()) for marks in (near, far) if marks is not None)
-    return Megaface(probe_list, images, people.astype(np.int64), others, near, far, listed - hit)
+    files = file_digests([probe_list, far_list, *(Path(path) for path in (probe_noise, distractor_noise) if path)])
+    return Megaface(probe_list, far_list, images, people.astype(np.int64), others, near, far, listed - hit, files)
 
 
-def _paths(table: dict[str, Any], path: Path) -> tuple[str, ...]:
-    names = table.get("path")
-    if not isinstance(names, list) or not names or not all(isinstance(name, str) for name in names):
-        raise ValueError(f"{path}: 'path' must be a list of image names")
-    if len(set(names)) != len(names):
-        first: dict[str, int] = {}
-        for place, name in enumerate(names):
-            if first.setdefault(name, place) != place:
-                raise ValueError(f"{path}: path[{place}], {name!r}, is path[{first[name]}] already")
-    return tuple(names)
+class _Sample:
+    """Impostor scores for a picture: those of every k-th distractor of a block, few enough to be counted in passing.
 
+    Args:
+        total: how many scores will come.
+    """
 
-def _read_noise(path: Path) -> set[str]:
-    lines = (text for _, text in numbered_lines(path) if not text.startswith("#"))
-    return {_stem(_last(text.rpartition("\t")[2])) for text in lines}
+    def __init__(self, total: int) -> None:
+        self.step = -(-total // _SAMPLED)
+        self.scores = ScoreCounts()
 
+    def add(self, scores: Array) -> None:
+        """Look at a block, (probes, distractors)."""
+        self.scores.add(scores[:, :: self.step])
 
-def _last(name: str) -> str:
-    """The last three parts of a path, which name a distractor."""
-    return "/".join(name.split("/")[-3:])
-
-
-def _stem(name: str) -> str:
-    return name.rpartition(".")[0] if is_image_name(name) else name
-
-
-def _mates(units: Array, people: Ints) -> tuple[Ints, Ints, Array]:
-    """Every ordered pair of two images of one person, and its score."""
-    left, right, scores = [], [], []
-    for person in np.unique(people):
-        own = np.flatnonzero(people == person)
-        matrix = units[own] @ units[own].T
-        i, j = np.nonzero(~np.eye(len(own), dtype=bool))
-        left.append(own[i])
-        right.append(own[j])
-        scores.append(np.maximum(matrix, matrix.T)[i, j])
-    return np.concatenate(left), np.concatenate(right), np.concatenate(scores)
-
-
-def _keep(far: float, total: int) -> int:
-    """How many impostor scores decide the curve up to a FAR, and at least enough for a picture."""
-    keep = max(int(far * total) + 2, _DRAWN)
-    if keep > _MOST:
-        raise ValueError(f"fars up to {far:g} of {total:,} impostor pairs need {keep:,} scores; {_MOST:,} are kept")
-    return keep
-
-
-def _search(units: Array, others: Embeddings, rows: Ints, tail: HighestScores, progress: Reporter | None) -> Matches:
-    """The best distractors of every probe, as rows of their embeddings; all scores pass through the tail."""
-    best: Matches | None = None
-    for start in range(0, len(rows), _BLOCK):
-        part = rows[start : start + _BLOCK]
-        block = unit_rows(others.values[part], "distractor")
-        found = search_gallery(units, block, min(_DEPTH, len(part)), each=tail.add)
-        here = Matches(part[found.indices], found.scores)
-        best = here if best is None else _better(best, here)
-        if progress is not None:
-            progress(start + len(part), len(rows))
-    if best is None:
-        raise ValueError("no distractor is left")
-    return best
-
-
-def _better(first: Matches, second: Matches) -> Matches:
-    scores = np.concatenate([first.scores, second.scores], axis=1)
-    order = np.argsort(-scores, axis=1, kind="stable")[:, :_DEPTH]
-    indices = np.concatenate([first.indices, second.indices], axis=1)
-    return Matches(np.take_along_axis(indices, order, axis=1), np.take_along_axis(scores, order, axis=1))
+    def histogram(self, genuine: Array) -> ScoreHistogram:
+        """Of the sample and the genuine scores."""
+        of = f", 1 distractor in {self.step:,}" if self.step > 1 else ""
+        return score_histogram(SortedScores(genuine), self.scores, kinds=("one person", f"two people{of}"))
 
 
 def _worst(

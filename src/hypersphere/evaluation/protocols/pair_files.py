@@ -161,10 +161,20 @@ def _read_cfp(folder: Path) -> list[Pair]:
     return pairs
 
 
+def cfp_files(folder: Path) -> list[Path]:
+    """The files of CFP's `Protocol/Split/FF` or `FP`."""
+    lists = [_cfp_list(folder, f"Pair_list_{kind}.txt") for kind in sorted(set(folder.name))]
+    return [*lists, *sorted(path for path in folder.glob("*/*.txt") if path.name in ("same.txt", "diff.txt"))]
+
+
+def _cfp_list(folder: Path, name: str) -> Path:
+    places = [folder.parent.parent / name, folder.parent / name]
+    return next((place for place in places if place.is_file()), places[0])
+
+
 def _read_cfp_images(folder: Path, name: str) -> dict[int, str]:
     """Numbers and names of images, relative to `Data/Images`."""
-    places = [folder.parent.parent / name, folder.parent / name]
-    path = next((place for place in places if place.is_file()), places[0])
+    path = _cfp_list(folder, name)
     images = {}
     for number, fields in _lines(path):
         where = f"{path}, line {number}"

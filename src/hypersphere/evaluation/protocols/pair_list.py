@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import numpy as np
@@ -12,7 +12,8 @@ import numpy as np
 from hypersphere.evaluation.arrays import Bools, Ints
 from hypersphere.evaluation.comparison import Comparison
 from hypersphere.evaluation.embeddings import Embeddings
-from hypersphere.evaluation.protocols.pair_files import Pair, fold_numbers, read_pair_file
+from hypersphere.evaluation.inputs import file_digests
+from hypersphere.evaluation.protocols.pair_files import Pair, cfp_files, fold_numbers, read_pair_file
 from hypersphere.evaluation.protocols.registry import PROTOCOLS
 from hypersphere.evaluation.results import Result
 from hypersphere.evaluation.verification import FARS
@@ -30,6 +31,7 @@ class PairList:
         folds: (n,) the fold of each pair.
         where: (n,) file and line of each, for messages.
         subjects: (n,) who is on the left and on the right image; None where names do not tell.
+        files: the list, by name, with its digest; CFP's has several.
 
     Example:
         >>> read_pairs("lfw-pairs.txt").evaluate(embeddings).metrics["accuracy"]
@@ -42,6 +44,7 @@ class PairList:
     folds: Ints
     where: Sequence[str]
     subjects: tuple[Sequence[str], Sequence[str]] | None = None
+    files: Mapping[str, str] = field(default_factory=dict)
 
     def __len__(self) -> int:
         return len(self.same)
@@ -58,8 +61,15 @@ class PairList:
             return [value for value, keep in zip(values, chosen, strict=True) if keep]
 
         people = None if self.subjects is None else (of(self.subjects[0]), of(self.subjects[1]))
-        sides = of(self.left), of(self.right)
-        return PairList(self.title, *sides, self.same[chosen], self.folds[chosen], of(self.where), people)
+        return replace(
+            self,
+            left=of(self.left),
+            right=of(self.right),
+            same=self.same[chosen],
+            folds=self.folds[chosen],
+            where=of(self.where),
+            subjects=people,
+        )
 
     def check_images(self, missing: Collection[str], known: Sequence[str]) -> None:
         """ValueError with file and line where an image is missing; says so if the whole person is.
@@ -132,7 +142,16 @@ def read_pairs(path: str | Path, title: str | None = None) -> PairList:
     folds = fold_numbers(pairs, same, form in ("lfw", "calfw"), path)
     left, right = [pair.left for pair in pairs], [pair.right for pair in pairs]
     name = f"{path.parents[2].name}-{path.name}" if form == "cfp" and len(path.parents) > 2 else path.stem
-    return PairList(title or name, left, right, same, folds, [p.where for p in pairs], _people(left, right, same))
+    return PairList(
+        title or name,
+        left,
+        right,
+        same,
+        folds,
+        [pair.where for pair in pairs],
+        _people(left, right, same),
+        file_digests(cfp_files(path), path.parent.parent) if form == "cfp" else file_digests([path]),
+    )
 
 
 def _people(left: list[str], right: list[str], same: Bools) -> tuple[list[str], list[str]] | None:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from hypersphere.evaluation.arrays import Array, Ints
 from hypersphere.evaluation.embeddings import Embeddings
+from hypersphere.evaluation.protocols.files import missing_images
 from hypersphere.evaluation.protocols.pair_list import PairList
 
 
@@ -21,7 +22,8 @@ class PairRows:
         names: (images,) of them.
         values: the (images, dim) embeddings, of one model or of several.
         left, right: (pairs,) rows of the two images.
-        missing_images, missing_pairs: how many were left out.
+        missing: names of images that were left out, and of those that could not be read the causes.
+        missing_pairs: how many were left out with them.
     """
 
     pairs: PairList
@@ -29,7 +31,7 @@ class PairRows:
     values: Sequence[Array]
     left: Ints
     right: Ints
-    missing_images: int
+    missing: Mapping[str, Sequence[str]]
     missing_pairs: int
 
     @property
@@ -43,8 +45,9 @@ class PairRows:
         if not embeddings:
             raise ValueError(f"{pairs.title}: no embeddings")
         every = pairs.names
-        known = np.all([made.find(every) >= 0 for made in embeddings], axis=0)
-        lost = {name for name, there in zip(every, known.tolist(), strict=True) if not there}
+        rows = np.min([made.find(every) for made in embeddings], axis=0)
+        missing = missing_images(every, rows, embeddings)
+        lost = set(missing["missing_images"])
         sides = zip(pairs.left, pairs.right, strict=True)
         kept = np.array([one not in lost and two not in lost for one, two in sides], dtype=bool)
         if not allow_missing:
@@ -55,7 +58,7 @@ class PairRows:
         place = {name: row for row, name in enumerate(names)}
         left, right = (np.array([place[name] for name in side], dtype=np.int64) for side in (chosen.left, chosen.right))
         values = [made.of(names) for made in embeddings]
-        return cls(chosen, names, values, left, right, len(lost), len(pairs) - len(chosen))
+        return cls(chosen, names, values, left, right, missing, len(pairs) - len(chosen))
 
 
 def _check_left_over(pairs: PairList, chosen: PairList, lost: int) -> None:
@@ -89,6 +92,7 @@ def pooled(sets: Sequence[PairRows]) -> PairRows:
         np.concatenate([np.unique(one.pairs.folds, return_inverse=True)[1] for one in sets]),
         [place for one in sets for place in one.pairs.where],
         people,
+        {f"{one.pairs.title}: {name}": own for one in sets for name, own in one.pairs.files.items()},
     )
     return PairRows(
         pairs,
@@ -96,6 +100,9 @@ def pooled(sets: Sequence[PairRows]) -> PairRows:
         [np.concatenate(parts) for parts in zip(*(one.values for one in sets), strict=True)],
         np.concatenate([one.left + start for one, start in zip(sets, starts[:-1], strict=True)]),
         np.concatenate([one.right + start for one, start in zip(sets, starts[:-1], strict=True)]),
-        sum(one.missing_images for one in sets),
+        {
+            kind: [f"{one.pairs.title}: {name}" for one in sets for name in one.missing[kind]]
+            for kind in sets[0].missing
+        },
         sum(one.missing_pairs for one in sets),
     )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -17,10 +16,14 @@ from hypersphere.evaluation.bootstrap import PairWeights, Subjects, percentile_f
 from hypersphere.evaluation.comparison import Comparison, own_scores
 from hypersphere.evaluation.embeddings import Embeddings
 from hypersphere.evaluation.figures import Figure
-from hypersphere.evaluation.histogram import score_histogram
+from hypersphere.evaluation.histogram import MEAN_OF_FOLDS, score_histogram
+from hypersphere.evaluation.inputs import digest, joined_files
+from hypersphere.evaluation.items import outcomes
+from hypersphere.evaluation.protocols.files import counted
 from hypersphere.evaluation.protocols.pair_list import PairList
 from hypersphere.evaluation.protocols.pair_rows import PairRows, pooled
-from hypersphere.evaluation.results import RULE_SENTENCES, Result, ScoredPair
+from hypersphere.evaluation.protocols.worst import worst_decisions
+from hypersphere.evaluation.results import RULE_SENTENCES, Result
 from hypersphere.evaluation.scores import SortedScores
 from hypersphere.evaluation.verification import FARS, Metrics, Verification, curve_metrics, pair_metrics, verify_pairs
 
@@ -37,7 +40,6 @@ LEARNED_RULE = (
     "Learned: mean and PCA of a fold come from the pairs of the other folds, each image counted as often as it occurs; "
     "curves join the folds' scores."
 )
-WORST = 12
 BINS = 80
 
 
@@ -84,9 +86,9 @@ def evaluate_pairs(
     pairs = whole.pairs
     decided = main.verification
     people = pairs.subjects
-    items: dict[str, Array] = {"right": decided.right, "scores": main.scores, "same": pairs.same, "fold": pairs.folds}
-    if people is not None:
-        items |= dict(zip(("left_subject", "right_subject"), _numbered(people), strict=True))
+    items: dict[str, Array] = {"fold": pairs.folds}
+    for title, part in parts:
+        items |= {f"{title}/{name}" if title else name: each for name, each in _items(part, measured[title]).items()}
     low, high = (-1.0, 1.0) if how.similarity == "cosine" else (float(main.scores.min()), float(main.scores.max()))
     edges = np.linspace(low, high if high > low else low + 1, BINS + 1)
     genuine, impostors = (SortedScores(main.scores[kind]) for kind in (pairs.same, ~pairs.same))
@@ -114,16 +116,26 @@ def evaluate_pairs(
             "impostors": int((~pairs.same).sum()),
             "repeated_pairs": len(pairs) - len({frozenset(both) for both in zip(pairs.left, pairs.right, strict=True)}),
             "images": len(whole.names),
-            "missing_images": sum(one.missing_images for one in gathered),
-            "pairs_left_out": sum(one.missing_pairs for one in gathered),
+            **counted(whole.missing),
+            "pairs_left_out": whole.missing_pairs,
         },
         details=details,
         curves={title or "all": one.verification.roc for title, one in measured.items()},
-        histograms={"all": score_histogram(genuine, impostors, edges)},
-        thresholds={"all": float(decided.fold_thresholds.mean())},
-        worst=_worst(pairs, main),
+        histograms={
+            "all": score_histogram(genuine, impostors, edges).at(float(decided.fold_thresholds.mean()), MEAN_OF_FOLDS)
+        },
+        worst=worst_decisions(
+            pairs.left,
+            pairs.right,
+            pairs.same,
+            decided.right,
+            main.scores,
+            decided.fold_thresholds[np.unique(pairs.folds, return_inverse=True)[1]],
+        ),
         items=items,
         items_digest=_digest(pairs),
+        files=joined_files([pairs.files, *(made.files for _, embeddings in sets for made in embeddings)]),
+        left_out=whole.missing,
     )
 
 
@@ -133,6 +145,7 @@ class _Measured:
     details: Mapping[str, Any]
     scores: Floats
     verification: Verification
+    snapshots: Floats | None
 
 
 def _measure(data: PairRows, how: Comparison, fars: Sequence[float], replicates: int) -> _Measured:
@@ -150,6 +163,7 @@ def _measure(data: PairRows, how: Comparison, fars: Sequence[float], replicates:
         "fold_accuracies": decided.fold_accuracies.tolist(),
         "fold_thresholds": decided.fold_thresholds.tolist(),
     }
+    rights = None
     if data.several:
         each_own = [verify_pairs(part, pairs.same, pairs.folds) for part in parts]
         own = [each.accuracy.value for each in each_own]
@@ -163,7 +177,17 @@ def _measure(data: PairRows, how: Comparison, fars: Sequence[float], replicates:
         metrics |= curve_metrics(roc, fars)
     else:
         metrics |= pair_metrics(scores, pairs.same, people, fars, replicates=replicates)
-    return _Measured(metrics, details, scores, decided)
+    return _Measured(metrics, details, scores, decided, rights)
+
+
+def _items(data: PairRows, measured: _Measured) -> dict[str, Array]:
+    pairs, decided = data.pairs, measured.verification
+    items: dict[str, Array] = {"right": decided.right, "scores": measured.scores, "same": pairs.same}
+    if measured.snapshots is not None:
+        items |= outcomes({"mean_snapshot_accuracy": measured.snapshots})
+    if pairs.subjects is not None:
+        items |= dict(zip(("left_subject", "right_subject"), _numbered(pairs.subjects), strict=True))
+    return items
 
 
 def _share(right: npt.ArrayLike, people: Subjects | None) -> Figure:
@@ -180,21 +204,6 @@ def _numbered(subjects: tuple[Sequence[str], Sequence[str]]) -> tuple[Ints, Ints
     return numbers[:count], numbers[count:]
 
 
-def _worst(pairs: PairList, measured: _Measured) -> dict[str, list[ScoredPair]]:
-    decided = measured.verification
-    thresholds = decided.fold_thresholds[np.unique(pairs.folds, return_inverse=True)[1]]
-    over = measured.scores - thresholds
-    found = {}
-    for name, kind, order in (("false matches", ~pairs.same, -over), ("false non-matches", pairs.same, over)):
-        wrong = np.flatnonzero(kind & ~decided.right)
-        chosen = wrong[np.argsort(order[wrong], kind="stable")][:WORST].tolist()
-        found[name] = [
-            ScoredPair(pairs.left[k], pairs.right[k], float(measured.scores[k]), float(thresholds[k])) for k in chosen
-        ]
-    return found
-
-
 def _digest(pairs: PairList) -> str:
     rows = zip(pairs.left, pairs.right, pairs.same.tolist(), pairs.folds.tolist(), strict=True)
-    text = "\n".join(f"{left}\t{right}\t{same}\t{fold}" for left, right, same, fold in rows)
-    return hashlib.sha256(text.encode()).hexdigest()[:16]
+    return digest(f"{left}\t{right}\t{same}\t{fold}" for left, right, same, fold in rows)

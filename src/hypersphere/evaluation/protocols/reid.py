@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import numpy as np
@@ -11,12 +11,15 @@ import numpy as np
 from hypersphere.core import Reporter
 from hypersphere.data.files import is_image_name
 from hypersphere.data.market import DISTRACTOR, FOLDERS, JUNK, parse_name
-from hypersphere.evaluation.arrays import Ints
+from hypersphere.evaluation.arrays import Array, Bools, Ints
 from hypersphere.evaluation.embeddings import Embeddings
-from hypersphere.evaluation.protocols.files import common_options, digest, find_images, unit_rows
+from hypersphere.evaluation.inputs import digest, joined_files
+from hypersphere.evaluation.items import outcomes
+from hypersphere.evaluation.protocols.files import common_options, counted, find_images, found_units, missing_images
 from hypersphere.evaluation.protocols.registry import PROTOCOLS
-from hypersphere.evaluation.reid import retrieve
-from hypersphere.evaluation.results import Result
+from hypersphere.evaluation.protocols.worst import SHOWN
+from hypersphere.evaluation.reid import Retrieval, retrieve
+from hypersphere.evaluation.results import Result, ScoredPair
 
 RULES = (
     "For each query the gallery is ranked by cosine, ties in the order of the gallery; left out are images of the "
@@ -24,6 +27,8 @@ RULES = (
     "Average precision: `step`, the mean of the precisions at the mates; `trapezoid` joins precisions by lines, as "
     "Market-1501's own program does.",
     "Queries without a mate seen by another camera are left out and counted. Intervals draw the queries' people.",
+    "The worst pairs are those of the queries with the lowest average precision: beside each its first entry of "
+    "another person, and its last mate.",
 )
 
 
@@ -35,16 +40,22 @@ class Reid:
     Args:
         path: the folder, or the list that names the images.
         queries, gallery: images, such as `query/0002_c1s1_000451_03.jpg`.
+        files: the two folders, each with the digest of its names.
     """
 
     path: Path
     queries: tuple[str, ...]
     gallery: tuple[str, ...]
+    files: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def names(self) -> tuple[str, ...]:
         """The images it needs."""
         return self.queries + self.gallery
+
+    def place(self, _: int) -> str:
+        """What names the k-th image: the folder, whose files are the list."""
+        return str(self.path)
 
     def evaluate(
         self,
@@ -62,16 +73,17 @@ class Reid:
             allow_missing: leave out images that have no embedding, and count them.
             progress: called as `progress(done, total)` in queries.
         """
-        rows = find_images(embeddings, self.names, str(self.path), allow_missing)
+        rows = find_images(embeddings, self.names, self.place, allow_missing)
         near, far = rows[: len(self.queries)], rows[len(self.queries) :]
         if (near < 0).all() or (far < 0).all():
             raise ValueError(f"{self.path}: no {'query' if (near < 0).all() else 'gallery image'} has an embedding")
         people, cameras = _parsed(self.queries, self.path)
         known, places = _parsed(self.gallery, self.path)
         here, there = near >= 0, far >= 0
+        asked, entries = found_units(embeddings, near[here]), found_units(embeddings, far[there])
         found = retrieve(
-            unit_rows(embeddings.values[near[here]], "query"),
-            unit_rows(embeddings.values[far[there]], "gallery image"),
+            asked,
+            entries,
             people[here],
             known[there],
             cameras[here],
@@ -80,6 +92,8 @@ class Reid:
             progress=progress,
         )
         answered = found.first_ranks > 0
+        left_out = missing_images(self.names, rows, [embeddings])
+        without = np.array(self.queries)[here][~answered].tolist()
         depth = min(50, int(there.sum()))
         return Result(
             protocol="reid",
@@ -92,17 +106,42 @@ class Reid:
                 "gallery": len(self.gallery),
                 "junk": int((known == JUNK).sum()),
                 "distractors": int((known == DISTRACTOR).sum()),
-                "missing_images": int((rows < 0).sum()),
+                **counted(left_out),
             },
             cmc={"queries": np.array([(found.first_ranks[answered] <= rank).mean() for rank in range(1, depth + 1)])},
-            items={
-                "right": found.first_ranks[answered] == 1,
-                "average_precisions": found.average_precisions[answered],
-                "left_subject": people[here][answered],
-                "right_subject": people[here][answered],
-            },
-            items_digest=digest(np.array(self.queries)[here][answered].tolist()),
+            worst=self._worst(found, here, there, asked, entries),
+            items=outcomes(
+                {
+                    "map": found.average_precisions[answered],
+                    **{f"rank-{rank}": found.first_ranks[answered] <= rank for rank in found.cmc},
+                },
+                people[here][answered],
+            ),
+            items_digest=digest(np.array(self.names)[rows >= 0].tolist()),
+            files=joined_files([self.files, embeddings.files]),
+            left_out={**left_out, "queries_without_mate": without},
         )
+
+    def _worst(
+        self, found: Retrieval, here: Bools, there: Bools, asked: Array, entries: Array
+    ) -> dict[str, list[ScoredPair]]:
+        """Of the queries with the lowest average precision the first entry of another person, and the last mate."""
+        people, cameras = _parsed(self.queries, self.path)
+        known, places = _parsed(self.gallery, self.path)
+        queries, gallery = np.flatnonzero(here), np.flatnonzero(there)
+        worst: dict[str, list[ScoredPair]] = {"false matches": [], "false non-matches": []}
+        for row in np.argsort(found.average_precisions, kind="stable")[:SHOWN].tolist():
+            if not found.average_precisions[row] < 1:
+                break
+            query = queries[row]
+            scores, same = entries @ asked[row], known[gallery] == people[query]
+            mates = same & (places[gallery] != cameras[query])
+            others = ~same & (known[gallery] != JUNK)
+            first, last = np.where(others, scores, -np.inf).argmax(), np.where(mates, scores, np.inf).argmin()
+            for kind, place in zip(worst, (first, last), strict=True):
+                pair = self.queries[query], self.gallery[gallery[place]]
+                worst[kind].append(ScoredPair(*pair, float(scores[place])))
+        return worst
 
 
 def read_reid(path: str | Path) -> Reid:
@@ -118,7 +157,9 @@ def read_reid(path: str | Path) -> Reid:
         if not folder.is_dir():
             raise ValueError(f"{folder} is missing; expected the folders {FOLDERS['query']} and {FOLDERS['gallery']}")
         names += sorted(f"{folder.name}/{entry.name}" for entry in folder.iterdir() if is_image_name(entry.name))
-    return reid_among(names, path)
+    protocol = reid_among(names, path)
+    named = {"query": protocol.queries, "gallery": protocol.gallery}
+    return replace(protocol, files={f"{FOLDERS[split]} (names)": digest(each) for split, each in named.items()})
 
 
 def reid_among(names: Sequence[str], path: str | Path = "names") -> Reid:
@@ -138,7 +179,7 @@ def reid_among(names: Sequence[str], path: str | Path = "names") -> Reid:
     if (people <= DISTRACTOR).any():
         first = parts[0][int(np.argmax(people <= DISTRACTOR))]
         raise ValueError(f"{path}: {first!r} is junk or a distractor, which cannot be a query")
-    return Reid(path, *parts)
+    return Reid(path, parts[0], parts[1])
 
 
 def _parsed(names: tuple[str, ...], path: Path) -> tuple[Ints, Ints]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -85,23 +85,24 @@ def pool_templates(
     vectors = []
     for low, high in _chunks(starts, len(order)):
         images = order[low:high]
-        block = _images(embeddings.values[rows[images]].astype(np.float64), pooling)
+        called = [embeddings.names[row] for row in rows[images]]
+        block = _images(embeddings.values[rows[images]].astype(np.float64), pooling, called)
         if pooling.detector_score and weights is not None:
             block *= weights[images, None]
         groups = _starts(templates[images], kinds[images])
         means = np.add.reduceat(block, groups) / np.diff(np.append(groups, len(images)))[:, None]
         if pooling.media == "unit":
-            means = _units(means)
+            means = _units(means, [f"{called[place]}, with the other images of its medium," for place in groups])
         vectors.append(np.add.reduceat(means, _starts(templates[images][groups])))
-    return names, _units(np.concatenate(vectors), names).astype(np.float32)
+    return names, _units(np.concatenate(vectors), [f"template {name}" for name in names]).astype(np.float32)
 
 
-def _images(block: Floats, pooling: Pooling) -> Floats:
+def _images(block: Floats, pooling: Pooling, called: Sequence[str]) -> Floats:
     if pooling.flip != "given":
         half = block.shape[1] // 2
         block = block[:, :half] + (0 if pooling.flip == "first" else block[:, half:])
         block = block / 2 if pooling.flip == "mean" else block
-    return block if pooling.keep_norm else _units(block)
+    return block if pooling.keep_norm else _units(block, called)
 
 
 def _starts(*columns: Array) -> Ints:
@@ -123,10 +124,8 @@ def _chunks(starts: Ints, total: int) -> Iterator[tuple[int, int]]:
         cut = end
 
 
-def _units(rows: Floats, names: Ints | None = None) -> Floats:
+def _units(rows: Floats, called: Sequence[str]) -> Floats:
     lengths: Floats = np.linalg.norm(rows, axis=1, keepdims=True)
     if not lengths.all():
-        place = int(np.argmin(lengths))
-        what = "an image or medium" if names is None else f"template {names[place]}"
-        raise ValueError(f"{what} is the zero vector, which has no direction")
+        raise ValueError(f"{called[int(np.argmin(lengths))]} is the zero vector, which has no direction")
     return rows / lengths

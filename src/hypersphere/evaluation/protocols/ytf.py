@@ -2,22 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from hypersphere.core import Reporter, check_choice, check_integer
+from hypersphere.core import Reporter, check_choice, check_integer, part_of
 from hypersphere.evaluation.arrays import Array, Bools, Floats, Ints
 from hypersphere.evaluation.bootstrap import PairWeights, percentile_figure
 from hypersphere.evaluation.embeddings import Embeddings
 from hypersphere.evaluation.figures import Figure
-from hypersphere.evaluation.histogram import score_histogram
-from hypersphere.evaluation.protocols.files import common_options, digest, integer, numbered_lines, unit_rows
+from hypersphere.evaluation.histogram import MEAN_OF_FOLDS, score_histogram
+from hypersphere.evaluation.inputs import digest, file_digests, joined_files
+from hypersphere.evaluation.protocols.files import (
+    ALLOWED,
+    common_options,
+    counted,
+    found_units,
+    integer,
+    numbered_lines,
+)
 from hypersphere.evaluation.protocols.registry import PROTOCOLS
 from hypersphere.evaluation.protocols.svm import intersection_kernel, train_svm
+from hypersphere.evaluation.protocols.worst import worst_decisions
 from hypersphere.evaluation.results import RULE_SENTENCES, Result
 from hypersphere.evaluation.scores import SortedScores
 from hypersphere.evaluation.verification import FARS, pair_metrics, verify_pairs
@@ -30,6 +39,7 @@ RULES = (
     "`accuracy_hik_svm`: the matrix as a histogram over [-1, 1], divided by its sum, classified by a support vector "
     "machine with the histogram intersection kernel, trained on the other nine splits (NormFace sec. 5.3; the paper "
     "does not print C, which is an option here).",
+    "The worst pairs are those of the mean score; of each video the first frame is shown.",
 )
 
 
@@ -44,6 +54,7 @@ class Ytf:
         same: (pairs,) truth.
         split: (pairs,) from 0.
         lines: (pairs,) where they stand.
+        files: splits.txt with its digest.
     """
 
     path: Path
@@ -52,6 +63,7 @@ class Ytf:
     same: Bools
     split: Ints
     lines: Ints
+    files: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def videos(self) -> tuple[str, ...]:
@@ -83,17 +95,23 @@ class Ytf:
             cost: C of the support vector machine.
             fars: where the TAR of the mean score is wanted.
             allow_missing: leave out pairs with a video that has no frame, and count them.
-            progress: called as `progress(done, total)` in pairs.
+            progress: called as `progress(done, total)` in pairs, which the support vector machine goes through again.
         """
         for name in classifiers:
             check_choice("classifiers", name, CLASSIFIERS)
         check_integer("bins", bins, 2)
         frames = _frames(embeddings, self.videos)
         kept = self._kept(frames, allow_missing)
+        unreadable = [embeddings.unreadable[name] for name in self.names_among(list(embeddings.unreadable))]
+        left_out = {
+            "missing_videos": [video for video in self.videos if video not in frames],
+            "unreadable_images": unreadable,
+        }
 
         def units(video: str) -> Array:
-            return unit_rows(embeddings.values[frames[video]], f"{video}: frame")
+            return found_units(embeddings, frames[video])
 
+        work = len(kept) * (1 + ("hik_svm" in classifiers))
         scores, histograms = np.zeros(len(kept)), np.zeros((len(kept), bins))
         for done, pair in enumerate(kept.tolist()):
             matrix = units(self.left[pair]) @ units(self.right[pair]).T
@@ -101,7 +119,7 @@ class Ytf:
             if "hik_svm" in classifiers:
                 histograms[done] = _histogram(matrix, bins)
             if progress is not None:
-                progress(done + 1, len(kept))
+                progress(done + 1, work)
         same, split = self.same[kept], self.split[kept]
         people = self._people(kept)
         found = verify_pairs(scores, same, split, people)
@@ -116,7 +134,7 @@ class Ytf:
         items: dict[str, Array] = {"right": found.right, "scores": scores, "same": same, "fold": split}
         items |= {"left_subject": people[0], "right_subject": people[1]}
         if "hik_svm" in classifiers:
-            right = classify_by_histogram(histograms, same, split, cost)
+            right = classify_by_histogram(histograms, same, split, cost, progress=part_of(progress, len(kept), work))
             each = np.array([right[split == k].mean() for k in np.unique(split)])
             metrics["accuracy_hik_svm"] = _accuracy(each, right, people)
             details["hik_svm"] = {"fold_accuracies": each.tolist(), "deviation": float(each.std(ddof=1))}
@@ -137,29 +155,42 @@ class Ytf:
                 "repeated_pairs": len(self.same) - len(set(map(frozenset, zip(self.left, self.right, strict=True)))),
                 "pairs_left_out": len(self.same) - len(kept),
                 "videos": len(self.videos),
-                "missing_videos": len(self.videos) - len(frames),
                 "frames": sum(map(len, frames.values())),
+                **counted(left_out),
             },
             details=details,
             curves={"mean of the score matrix": found.roc},
             histograms={
                 "mean of the score matrix": score_histogram(
                     SortedScores(scores[same]), SortedScores(scores[~same]), np.linspace(-1, 1, 101)
-                )
+                ).at(float(found.fold_thresholds.mean()), MEAN_OF_FOLDS)
             },
-            thresholds={"mean of the score matrix": float(found.fold_thresholds.mean())},
+            worst=worst_decisions(
+                [embeddings.names[frames[self.left[pair]][0]] for pair in kept.tolist()],
+                [embeddings.names[frames[self.right[pair]][0]] for pair in kept.tolist()],
+                same,
+                found.right,
+                scores,
+                found.fold_thresholds[np.unique(split, return_inverse=True)[1]],
+            ),
             items=items,
             items_digest=digest((self.left[pair], self.right[pair]) for pair in kept.tolist()),
+            files=joined_files([self.files, embeddings.files]),
+            left_out=left_out,
         )
 
-    def _kept(self, frames: dict[str, Ints], allow_missing: bool) -> Ints:
+    def check_videos(self, names: Sequence[str]) -> None:
+        """ValueError with file and line where a video has no frame among these names."""
+        self._kept({name.rpartition("/")[0] for name in names}, allow_missing=False)
+
+    def _kept(self, frames: Collection[str], allow_missing: bool) -> Ints:
         here = np.array([left in frames and right in frames for left, right in zip(self.left, self.right, strict=True)])
         if not here.all() and not allow_missing:
             first = int(np.argmin(here))
             video = self.left[first] if self.left[first] not in frames else self.right[first]
             raise ValueError(
-                f"{self.path}, line {self.lines[first]}: no frame of {video!r} has an embedding, and "
-                f"{int((~here).sum()):,} pairs lack one; allow_missing leaves them out and counts them"
+                f"{self.path}, line {self.lines[first]}: there is no frame of {video!r}, and "
+                f"{int((~here).sum()):,} pairs lack one; {ALLOWED} them out and counts them"
             )
         if not here.any():
             raise ValueError(f"{self.path}: no pair has frames of both videos; names are like {self.left[0]}/frame.jpg")
@@ -212,10 +243,13 @@ def read_ytf(path: str | Path) -> Ytf:
         np.array([pair[2] for pair in pairs]),
         np.array([pair[3] for pair in pairs], dtype=np.int64) - 1,
         np.array([pair[4] for pair in pairs], dtype=np.int64),
+        file_digests([path]),
     )
 
 
-def classify_by_histogram(histograms: Floats, same: Bools, split: Ints, cost: float = 1.0) -> Bools:
+def classify_by_histogram(
+    histograms: Floats, same: Bools, split: Ints, cost: float = 1.0, progress: Reporter | None = None
+) -> Bools:
     """(pairs,) whether each was decided rightly by the machine trained on the other splits.
 
     Args:
@@ -223,6 +257,7 @@ def classify_by_histogram(histograms: Floats, same: Bools, split: Ints, cost: fl
         same: (pairs,) truth.
         split: (pairs,).
         cost: C.
+        progress: called as `progress(done, total)` in pairs.
     """
     kernel = intersection_kernel(histograms, histograms)
     right = np.zeros(len(same), dtype=bool)
@@ -230,6 +265,8 @@ def classify_by_histogram(histograms: Floats, same: Bools, split: Ints, cost: fl
         tested, taught = np.flatnonzero(split == number), np.flatnonzero(split != number)
         machine = train_svm(kernel[np.ix_(taught, taught)], same[taught], cost)
         right[tested] = (machine.decide(kernel[np.ix_(tested, taught)]) >= 0) == same[tested]
+        if progress is not None:
+            progress(int((split <= number).sum()), len(split))
     return right
 
 

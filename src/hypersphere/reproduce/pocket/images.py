@@ -1,0 +1,87 @@
+"""Pocket faces painted once, kept as arrays that every process maps into its memory."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+
+from hypersphere.core.config import digest
+from hypersphere.data import ArraySource, ImageSource, PocketFaces, Subset
+from hypersphere.plots.style import whole_file
+from hypersphere.training.data import training_source
+from hypersphere.training.recipe import DataSettings
+
+FIRST_UNSEEN = 30_000_000
+"""Nobody chose a setting by looking at these people or those after them, up to 40,000,000."""
+UNSEEN, IMAGES = 400, 10
+NEW_IMAGES = 100
+"""Of every class, for testing classifiers: those after the ones trained on."""
+_PIECE = 500
+
+
+def painted(faces: PocketFaces, folder: Path) -> ArraySource:
+    """The same images from a file of `folder`, painted now where it is not there."""
+    what = {
+        "people": faces.num_classes,
+        "images": faces.images_per_identity,
+        "size": faces.size,
+        "seed": faces.seed,
+        "first": faces.first_identity,
+        "difficulty": faces.difficulty,
+        "grey": faces.grey,
+    }
+    path = folder / f"{digest(what)}.npy"
+    if not path.is_file():
+        starts = range(0, len(faces), _PIECE)
+        parts = [faces.batch(range(at, min(at + _PIECE, len(faces)))) for at in starts]
+        with whole_file(path) as partial:
+            np.save(partial, np.concatenate([part.permute(0, 2, 3, 1).numpy() for part in parts]))
+    return ArraySource(np.load(path, mmap_mode="r", allow_pickle=False), faces.labels, where="pocket faces")
+
+
+def _faces(data: DataSettings, identities: int, images: int, first: int = 0) -> PocketFaces:
+    return PocketFaces(
+        num_identities=identities,
+        images_per_identity=images,
+        size=data.size,
+        seed=data.seed,
+        first_identity=first,
+        difficulty=data.difficulty,
+        grey=data.grey,
+    )
+
+
+def training_images(data: DataSettings, folder: Path, *, new: bool = False) -> tuple[ImageSource, ImageSource | None]:
+    """What a recipe trains on, imbalanced and noisy as it says; with `new`, also later images of the same people.
+
+    Args:
+        data: of the recipe.
+        folder: of painted images.
+        new: whether later images are wanted.
+    """
+    own = data.images_per_identity
+    if not new:
+        return training_source(data, painted(_faces(data, data.identities, own), folder)), None
+    everything = painted(_faces(data, data.identities, own + NEW_IMAGES), folder)
+    number = np.arange(len(everything)) % (own + NEW_IMAGES)
+    train, test = (Subset(everything, np.flatnonzero(chosen)) for chosen in (number < own, number >= own))
+    return training_source(data, train), test
+
+
+def unseen_images(data: DataSettings, folder: Path) -> ArraySource:
+    """400 people never seen, of the kind that a recipe trains on."""
+    return painted(_faces(data, UNSEEN, IMAGES, FIRST_UNSEEN), folder)
+
+
+def unseen_labels() -> npt.NDArray[np.int64]:
+    """Who is on each of the unseen images."""
+    return np.repeat(np.arange(UNSEEN, dtype=np.int64), IMAGES)
+
+
+def paint_all(data: DataSettings, folder: Path, measure: str) -> None:
+    """Paint what a run of these data needs, before many processes ask for it at once."""
+    training_images(data, folder, new=measure != "people")
+    if measure == "people":
+        unseen_images(data, folder)

@@ -1,0 +1,190 @@
+"""Ranking and verification of people never seen: Largest Margins, Tables 3, 4, 8; AmpFace, Table 3."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from hypersphere.plots import Panel, draw_panels
+from hypersphere.reproduce.items import Finding, Outcome
+from hypersphere.reproduce.pocket.evidence import PEOPLE, Evidence, Floats, pocket_item
+from hypersphere.reproduce.pocket.figures import curve, draw_rows
+from hypersphere.reproduce.pocket.grid import ARCFACE, COSFACE, arcface, cosface
+from hypersphere.reproduce.pocket.settings import people
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+_NECK = (
+    "augment.erase=0.5",
+    "backbone.bnneck=true",
+    "before_neck.triplet={margin=0.3, mining='hard', distance='euclidean'}",
+    "schedule={kind='cosine', unit='epoch', warmup=2.0, warmup_start=0.1}",
+    "train.sampler=identity",
+    "train.images_per_identity=4",
+)
+_SCALES = (10.0, 20.0, 32.0, 64.0)
+_HEADS = {
+    "ArcFace": ("arcface", "head.margin=0.3"),
+    "CosFace": ("cosface", "head.margin=0.2"),
+    "NormFace": ("normface", "head.learnable_scale=false"),
+    "LM-Softmax": ("lm_softmax",),
+}
+_CE = people("CE", "label_smoothing", *_NECK)
+_RANKED = {
+    (name, s): people(f"{name} (s = {s:g})", head, *options, f"head.scale={s}", *_NECK)
+    for name, (head, *options) in _HEADS.items()
+    for s in _SCALES
+}
+_HOW = (
+    "BNNeck, a hard triplet loss before it. Each of 400 unseen people is searched by one image among nine of every "
+    "person; mAP in per cent."
+)
+
+
+def _ranges(evidence: Evidence, name: str, scales: tuple[float, ...]) -> Floats:
+    values = [evidence.values(_RANKED[name, s], "precisions") for s in scales]
+    return np.asarray(np.ptp(values, axis=0))
+
+
+def _depends_less(evidence: Evidence, rival: str, scales: tuple[float, ...]) -> Finding:
+    one, two = _ranges(evidence, "LM-Softmax", scales), _ranges(evidence, rival, scales)
+    return evidence.job.claim(
+        bool((one < two).all()),
+        f"mAP, best minus worst over s, by seed: {_list(one)}; {_list(two)}",
+        sentence=f"LM-Softmax depends less on s than {rival}",
+    )
+
+
+def _figure(evidence: Evidence) -> Figure:
+    lines = [curve(evidence, name, _SCALES, [_RANKED[name, s] for s in _SCALES], "precisions") for name in _HEADS]
+    panel = Panel("", "s", "mAP of unseen people, %", lines, log_x=True)
+    return draw_panels([panel], width=5.2, height=3.4)
+
+
+_THREE = (10.0, 20.0, 64.0)
+
+
+@pocket_item("largest-margins/table3", [_CE, *(_RANKED[name, s] for name in _HEADS for s in _THREE)])
+def ranking(evidence: Evidence) -> Outcome:
+    """Table 3: ranking with a triplet loss beside each loss."""
+    settings = [_CE, *(_RANKED[name, s] for name in _HEADS for s in _THREE)]
+    findings = [
+        evidence.row(setting, "precisions", unit="mAP, %", paper=evidence.printed(setting.title, "Market mAP"))
+        for setting in settings
+    ]
+    findings += [evidence.better(_RANKED["LM-Softmax", s], _CE, "precisions") for s in _THREE]
+    findings += [
+        evidence.better(_RANKED["LM-Softmax", s], _RANKED[rival, s], "precisions")
+        for rival in ("ArcFace", "CosFace", "NormFace")
+        for s in _THREE
+    ]
+    findings += [_depends_less(evidence, rival, _THREE) for rival in ("ArcFace", "CosFace", "NormFace")]
+    figures = {"table3": lambda: draw_rows(evidence, settings, "precisions", "mAP of unseen people, %")}
+    return Outcome(findings=findings, figures=figures, notes=[PEOPLE, _HOW])
+
+
+@pocket_item("largest-margins/table8", [_CE, *_RANKED.values()])
+def ranking_by_scale(evidence: Evidence) -> Outcome:
+    """Table 8: the same for s = 10, 20, 32, 64."""
+    findings: list[Finding] = []
+    for setting, row in ((_CE, "Softmax"), *((s, s.title) for s in _RANKED.values())):
+        for name, column in (("precisions", "mAP"), ("rank-1", "rank-1"), ("rank-10", "rank-10")):
+            printed = evidence.printed(row, f"Market {column}")
+            findings.append(evidence.row(setting, name, unit=f"{column}, %", paper=printed))
+    own = _ranges(evidence, "LM-Softmax", _SCALES)
+    findings.append(
+        evidence.job.claim(
+            bool((own < 3).all()),
+            f"mAP, best minus worst, by seed: {_list(own)}",
+            sentence="LM-Softmax ranks about as well for s = 10, 20, 32 and 64: within 3 points",
+        )
+    )
+    for rival in ("ArcFace", "CosFace", "NormFace"):
+        theirs = _ranges(evidence, rival, _SCALES)
+        findings.append(
+            evidence.job.claim(bool((theirs >= 3).all()), _list(theirs), sentence=f"{rival} does not, in every seed")
+        )
+    figures = {"table8": lambda: _figure(evidence)}
+    return Outcome(findings=findings, figures=figures, notes=[PEOPLE, _HOW])
+
+
+_LM = people("LM-Softmax", "lm_softmax")
+_R_SM, _R_W = "head.add.sample_margin.weight=0.5", "head.add.zero_centroid.weight=1.0"
+_ADDED = {
+    "ArcFace + R_sm": (ARCFACE.but("ArcFace + R_sm", _R_SM), ARCFACE),
+    "ArcFace + R_w": (ARCFACE.but("ArcFace + R_w", _R_W), ARCFACE),
+    "CosFace + R_sm": (COSFACE.but("CosFace + R_sm", _R_SM), COSFACE),
+    "CosFace + R_w": (COSFACE.but("CosFace + R_w", _R_W), COSFACE),
+    "LM-Softmax + R_w": (_LM.but("LM-Softmax + R_w", _R_W), _LM),
+}
+
+
+@pocket_item("largest-margins/table4", [ARCFACE, COSFACE, _LM, *(added for added, _ in _ADDED.values())])
+def verification(evidence: Evidence) -> Outcome:
+    """Table 4: verification with R_sm and R_w."""
+    settings = [ARCFACE, COSFACE, _LM, *(added for added, _ in _ADDED.values())]
+    findings = [
+        evidence.row(setting, "pairs", unit="accuracy, %", paper=evidence.printed(setting.title, "AgeDB-30"))
+        for setting in settings
+    ]
+    findings += [
+        evidence.better(added, plain, sentence=f"{name} does no harm", equal=True)
+        for name, (added, plain) in _ADDED.items()
+    ]
+    gains = [evidence.mean(added, "pairs") - evidence.mean(plain, "pairs") for added, plain in _ADDED.values()]
+    helped = sum(gain > 0 for gain in gains)
+    text = f"in {helped} of {len(gains)}"
+    findings.append(evidence.job.claim(helped > len(gains) / 2, text, sentence="they help in most cases"))
+    findings.append(evidence.better(*_ADDED["LM-Softmax + R_w"], sentence="R_w helps LM-Softmax"))
+    figures = {"table4": lambda: draw_rows(evidence, settings, "pairs", "accuracy on unseen pairs, %")}
+    return Outcome(
+        findings=findings, figures=figures, notes=[PEOPLE, "R_sm with weight 0.5, R_w with 1; no IJB-C here."]
+    )
+
+
+_RELU = people("no margin, with the ReLU", "ampface", "head.margin=1.0")
+_NONE = cosface("no margin", 0.0)
+_SEARCHED = {
+    "m0": {1.0: _RELU, **{m: people(f"m0 = {m:g}", "ampface", f"head.margin={m}") for m in (0.8, 0.6, 0.4, 0.2)}},
+    "m1": {
+        1.0: _RELU,
+        **{
+            m: people(f"m1 = {m:g}", "unified", "head.scale=24.0", f"head.m1={m}", "head.wrong_class_relu=true")
+            for m in (1.2, 1.4, 1.6, 1.8)
+        },
+    },
+    "m2": {0.0: _NONE, **{m: arcface(f"m2 = {m:g}", m) for m in (0.1, 0.2, 0.3, 0.5, 0.7)}},
+    "m3": {0.0: _NONE, **{m: cosface(f"m3 = {m:g}", m) for m in (0.1, 0.2, 0.3, 0.4, 0.6)}},
+}
+_ROWS = {"m0": "AmpFace", "m1": "SphereFace", "m2": "ArcFace", "m3": "CosFace"}
+
+
+@pocket_item("ampface/table3", [setting for group in _SEARCHED.values() for setting in group.values()])
+def searched_margins(evidence: Evidence) -> Outcome:
+    """Table 3 of AmpFace: m0 .. m3, one by one."""
+    findings: list[Finding] = []
+    for name, group in _SEARCHED.items():
+        for margin, setting in group.items():
+            row = f"{_ROWS[name]} {name} = {margin:g}"
+            printed = evidence.printed(row, "MF Id") if row in evidence.job.entry.rows else ""
+            findings.append(evidence.row(setting, "probes", unit="rank-1, %", paper=printed))
+    for name, group in _SEARCHED.items():
+        settings = list(group.values())
+        said = f"the best {name} is inside the range tried"
+        findings += evidence.best_inside(settings, "probes", none=settings[0], sentence=said)
+
+    def figure() -> Figure:
+        panels = [
+            Panel("", name, "rank-1 of unseen people, %", [curve(evidence, name, list(g), list(g.values()), "probes")])
+            for name, g in _SEARCHED.items()
+        ]
+        return draw_panels(panels)
+
+    notes = [PEOPLE, "s = 24. One image of each of 400 unseen people is enrolled, the other nine are searched."]
+    return Outcome(findings=findings, figures={"table3": figure}, notes=notes)
+
+
+def _list(values: Floats) -> str:
+    return ", ".join(f"{value:.2f}" for value in values)

@@ -1,0 +1,74 @@
+"""Records: what is kept of a run, a few kilobytes in one file."""
+
+from __future__ import annotations
+
+import json
+import zipfile
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from hypersphere.plots.style import whole_file
+
+_NOTES = "notes.json"
+
+
+@dataclass(frozen=True, eq=False)
+class Record:
+    """One run.
+
+    Args:
+        title: of the setting that asked for it first.
+        seed: of the run.
+        seconds: training and measuring.
+        machine: that trained it.
+        stopped: why training ended early (a collapse, a loss that is no number); then nothing was measured.
+        numbers: by name.
+        arrays: by name: decisions by pair or probe, histograms, features.
+    """
+
+    title: str
+    seed: int
+    seconds: float
+    machine: str = ""
+    stopped: str = ""
+    numbers: Mapping[str, float] = field(default_factory=dict)
+    arrays: Mapping[str, npt.NDArray[Any]] = field(default_factory=dict)
+
+
+def record_path(cache: Path, key: str) -> Path:
+    """Where the record of a run is."""
+    return cache / "records" / f"{key}.npz"
+
+
+def write_record(cache: Path, key: str, record: Record) -> None:
+    """Write it whole or not at all."""
+    notes = {
+        "title": record.title,
+        "seed": record.seed,
+        "seconds": round(record.seconds, 2),
+        "machine": record.machine,
+        "stopped": record.stopped,
+        "numbers": {name: float(value) for name, value in record.numbers.items()},
+    }
+    arrays: dict[str, Any] = {_NOTES: np.frombuffer(json.dumps(notes).encode(), dtype=np.uint8), **record.arrays}
+    with whole_file(record_path(cache, key)) as partial:
+        np.savez_compressed(partial, **arrays)
+
+
+def read_record(cache: Path, key: str) -> Record | None:
+    """The record of a run; None where there is none."""
+    path = record_path(cache, key)
+    if not path.is_file():
+        return None
+    try:
+        with np.load(path, allow_pickle=False) as file:
+            arrays = {name: np.asarray(file[name]) for name in file.files}
+        notes = json.loads(arrays.pop(_NOTES).tobytes())
+        return Record(arrays=arrays, **notes)
+    except (OSError, ValueError, KeyError, TypeError, EOFError, zipfile.BadZipFile) as error:
+        raise ValueError(f"{path}: no readable record ({error}); delete it to run it again") from None

@@ -1,0 +1,82 @@
+"""Settings: a pocket recipe with overrides, and what is measured of the network it leaves."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from hypersphere.core.config import as_table, digest
+from hypersphere.training import SHIPPED_RECIPES, Recipe, load_recipe
+
+RECIPE = SHIPPED_RECIPES / "pocket" / "reproduce.toml"
+MEASURES = ("people", "classes", "features")
+_VERSION = 1
+
+
+@dataclass(frozen=True)
+class Setting:
+    """One cell of an experiment.
+
+    Args:
+        title: in tables and legends.
+        overrides: `key.sub=value` settings on top of `recipes/pocket/reproduce.toml`.
+        measure: `people`: pairs, searches and rankings of people never seen; `classes`: new images of the people
+            trained on, with margins; `features`: those and the features themselves.
+
+    Two settings with the same overrides and measure are one run, whatever their titles.
+    """
+
+    title: str
+    overrides: tuple[str, ...]
+    measure: str = "people"
+
+    def recipe(self, seed: int) -> Recipe:
+        """The resolved recipe of a seed."""
+        return _recipe(self.overrides, seed)
+
+    def key(self, seed: int) -> str:
+        """What a run of this setting is filed under."""
+        table = {"recipe": as_table(self.recipe(seed)), "measure": self.measure, "version": _VERSION}
+        return digest(table)
+
+    def but(self, title: str, *overrides: str) -> Setting:
+        """The same with more overrides."""
+        return Setting(title, (*self.overrides, *overrides), self.measure)
+
+
+@functools.cache
+def _recipe(overrides: tuple[str, ...], seed: int) -> Recipe:
+    engines = ["head.engine=dense"]
+    if any(entry.startswith("second.head.name=") for entry in overrides):
+        engines.append("second.head.engine=dense")
+    return load_recipe(RECIPE, [*overrides, *engines, f"train.seed={seed}"])
+
+
+def people(title: str, head: str, *overrides: str) -> Setting:
+    """200 people with 20 images, tested on people never seen."""
+    return Setting(title, (f"head.name={head}", *overrides))
+
+
+def classes(title: str, head: str, *overrides: str, count: int = 10, images: int = 400, steps: int = 500) -> Setting:
+    """A classification of so many people, tested on new images of them, as CIFAR-10 and CIFAR-100 are in the paper."""
+    sizes = (f"data.identities={count}", f"data.images_per_identity={images}")
+    short = (f"train.steps={steps}", "train.batch_size=64")
+    return Setting(title, (*sizes, *short, f"head.name={head}", *overrides), "classes")
+
+
+def features(title: str, head: str, *overrides: str, count: int = 6, dim: int = 3, steps: int = 600) -> Setting:
+    """Features of two or three dimensions of a few people with 200 images each."""
+    patient = f"train.log_every={steps}"  # so few prototypes lie on one side for a while: no collapse
+    toy = classes(title, head, f"backbone.dim={dim}", patient, *overrides, count=count, images=200, steps=steps)
+    return Setting(title, toy.overrides, "features")
+
+
+def unique(settings: Iterable[Setting], seeds: Sequence[int]) -> dict[str, tuple[Setting, int]]:
+    """The runs that settings need, each once, by key: seed by seed, so that one cut short leaves whole seeds, and of
+    each seed larger networks first, so that none of them comes last.
+    """
+    wanted = list(settings)
+    runs = {setting.key(seed): (setting, seed) for seed in seeds for setting in wanted}
+    order = sorted(runs, key=lambda key: (runs[key][1], runs[key][0].recipe(runs[key][1]).backbone["name"] == "cnn4"))
+    return {key: runs[key] for key in order}

@@ -1,0 +1,78 @@
+"""`hypersphere reproduce` of a pocket item, from training to page, and again from its cache."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from hypersphere.cli import main
+from hypersphere.reproduce.pocket import runs, settings
+from hypersphere.reproduce.pocket.records import Record
+
+
+@pytest.fixture
+def tiny(small: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Two steps on four people."""
+    recipe = tmp_path / "tiny.toml"
+    size = "[data]\nidentities = 4\nimages_per_identity = 3\n[train]\nsteps = 2\nbatch_size = 4\n"
+    recipe.write_text(f'base = "{settings.RECIPE.resolve()}"\n{size}')
+    monkeypatch.setattr(settings, "RECIPE", recipe)
+    settings._recipe.cache_clear()
+    yield
+    settings._recipe.cache_clear()
+
+
+@pytest.mark.usefixtures("tiny")
+def test_from_training_to_page_and_again(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    command = ["reproduce", "normface/table1", "--seeds", "2", "--out", str(tmp_path / "out")]
+    assert main(command) == 0
+    text = capsys.readouterr().out
+    assert "2 runs in" in text
+    assert "normalising raises the accuracy of inner products" in text
+    result = json.loads((tmp_path / "out" / "results" / "normface-table1.json").read_text())
+    assert result["seeds"] == [0, 1]
+    assert result["command"] == "hypersphere reproduce normface/table1 --seeds 2"
+    assert sum(finding.get("held") is not None for finding in result["findings"]) == 2
+    assert "2 runs of" in result["notes"][-1]
+    assert "Claim: Normalising the features" in (tmp_path / "out" / "normface.md").read_text()
+
+    def never(*_: object) -> Record:
+        raise AssertionError("trained again")
+
+    monkeypatch.setattr(runs, "train_and_measure", never)
+    assert main(command) == 0
+    again = json.loads((tmp_path / "out" / "results" / "normface-table1.json").read_text())
+    assert again["findings"] == result["findings"]
+
+
+@pytest.mark.usefixtures("tiny")
+def test_a_failed_run_is_said(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def breaks(*_: object) -> Record:
+        raise OSError("disk full")
+
+    monkeypatch.setattr(runs, "train_and_measure", breaks)
+    assert main(["reproduce", "normface/table1", "--out", str(tmp_path / "out")]) == 2
+    shown = capsys.readouterr()
+    assert "failed: softmax, seed 0: OSError: disk full" in shown.out
+    assert "normface/table1: 1 runs failed" in shown.err
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["--jobs", "0"], "--jobs"),
+        (["--device", "tpu"], "--device='tpu' is unknown"),
+        (["--device", "cuda"], "no CUDA"),
+    ],
+)
+def test_what_is_wrong_is_said(
+    words: list[str], message: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("torch.cuda.is_available", lambda: False)
+    assert main(["reproduce", "normface/table1", *words, "--out", str(tmp_path)]) == 2
+    assert message in capsys.readouterr().err
