@@ -90,6 +90,13 @@ def test_training_learns_and_repeats() -> None:
     assert DeeperLeNet(2)(digits.pixels(slice(0, 2))).shape == (2, 2)
 
 
+def test_a_run_that_diverges_is_an_error() -> None:
+    images, labels = bars(64, 0)
+    digits = Digits(torch.from_numpy(images), torch.from_numpy(labels).long())
+    with pytest.raises(ValueError, match="softmax diverged with seed 3 at rate 1e"):
+        train_digits(digits, "softmax", epochs=4, dim=2, rate=1e30, batch_size=32, seed=3)
+
+
 def test_spread_of_known_directions() -> None:
     degrees = torch.tensor([0.0, 10.0, 90.0, 100.0, 200.0, 210.0])
     radians = degrees.deg2rad()

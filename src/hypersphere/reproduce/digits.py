@@ -186,4 +186,6 @@ def train_digits(
                 progress(step, epochs * each)
             if watch is not None:
                 watch(step, head)
+    if not bool(head.weight.isfinite().all()):
+        raise ValueError(f"{loss} diverged with seed {seed} at rate {rate:g}")
     return TrainedDigits(net.eval().cpu(), head.eval().cpu())

@@ -74,8 +74,8 @@ def margins(job: Job) -> Outcome:
         for place, (metric, ours) in enumerate(zip(_METRICS, values, strict=True))
     ]
     notes = [
-        f"The 4-layer CNN with 128-D features (the paper does not print the width), {epochs} epochs (100 in the "
-        "paper), no augmentation; the sample margins are of test images, by cosines."
+        f"The 4-layer CNN with 128-D features (the paper does not print the width), {epochs} of the paper's 100 "
+        "epochs, no augmentation; the sample margins are of test images, by cosines."
     ]
     return Outcome(
         findings=[*_claims(job, measured), *findings],
