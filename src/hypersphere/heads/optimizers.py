@@ -3,7 +3,7 @@
 The gradient of a sampled head's prototypes is sparse: the rows that took part, and nothing for the others. A row with
 none is frozen: weight, momentum, averages and its number of steps stay as they are, and no decay touches it.
 Everything else (a network's weights, a head that samples nothing) is left to the torch optimizer of the same name, but
-for SGD of very many rows on a GPU, where our kernel is faster.
+for SGD of very many rows on a GPU, where our kernel is faster, and of sharded rows, which torch's fused step refuses.
 
 State is one row per class, like the weight, so that it is sharded and saved like it.
 """
@@ -70,7 +70,8 @@ class RowSGD(torch.optim.SGD):
         return loss
 
     def _step_rows(self, group: dict[str, Any], weight: Tensor, grad: Tensor) -> bool:
-        if not grad.is_sparse and group["unit_eps"] is None and not _many_rows(weight):
+        plain = not grad.is_sparse and group["unit_eps"] is None
+        if plain and not _sharded(weight) and not _many_rows(weight):
             return False
         state = self.state[weight]
         if group["momentum"] and state.get("momentum_buffer") is None:

@@ -33,7 +33,7 @@ class Sampler(nn.Module):
         self.seed, self.draws, self.count = int(torch.randint(2**62, ())), 0, 0
         with warnings.catch_warnings():  # torch 2.11 warns once, of sparse tensors that nobody checks
             warnings.simplefilter("ignore")
-            torch.sparse.check_sparse_tensor_invariants.is_enabled()  # type: ignore[no-untyped-call]
+            torch.sparse_coo_tensor(torch.zeros(1, 1, dtype=torch.int64), torch.zeros(1), (1,), check_invariants=False)
 
     def forward(self, batch: Batch, weight: Tensor) -> Batch:
         """The batch with a sample of the rows of `weight` for prototypes."""

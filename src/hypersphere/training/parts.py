@@ -125,6 +125,7 @@ def make_optimizer(recipe: Recipe, backbone: nn.Module, head: Head) -> torch.opt
     fused = head.weight.device.type == "cuda"
     if settings.kind == "sgd":
         return RowSGD(groups, settings.rate, momentum=settings.momentum, fused=fused)
+    fused = fused and head.sharding is None  # torch's fused steps know no sharded tensors; RowSGD does those itself
     if settings.kind == "adamw":
         return RowAdamW(groups, settings.rate, fused=fused)
     if head.sampler is not None:
