@@ -113,11 +113,13 @@ def train_and_measure(setting: Setting, seed: int, cache: Path, device: str) -> 
     try:
         with tempfile.TemporaryDirectory() as place:
             trained = _train(recipe, Path(place), train, new, device, history)
+            embed = measure.embedder(trained.backbone, recipe.augment, device)
+            people = None if new is not None else measure.measure_people(embed, unseen_images(recipe.data, folder))
     except TrainingStopped as stopped:
         return Record(setting.title, seed, time.monotonic() - start, describe_machine(), str(stopped))
-    embed = measure.embedder(trained.backbone, recipe.augment, device)
     if new is None:
-        numbers, arrays = measure.measure_people(embed, unseen_images(recipe.data, folder))
+        assert people is not None
+        numbers, arrays = people
         own_numbers, own_arrays = measure.measure_head(trained.head)
         numbers |= own_numbers | measure.logit_spread(embed, trained.head, train)
         arrays |= own_arrays

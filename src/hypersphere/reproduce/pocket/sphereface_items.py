@@ -210,5 +210,5 @@ def ablation(evidence: Evidence) -> Outcome:
     return Outcome(
         findings=findings,
         figures={"table6": lambda: draw_rows(evidence, steps, "fisher", "angular Fisher score of unseen people")},
-        notes=[PEOPLE],
+        notes=[PEOPLE, "After a last ReLU some embeddings are zero: the score leaves these out."],
     )
