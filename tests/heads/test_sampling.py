@@ -290,6 +290,11 @@ def test_prototypes_pass_between_heads_that_sample_and_that_do_not() -> None:
     assert not torch.equal(sampled.weight, plain.weight)
     with pytest.raises(RuntimeError, match="Unexpected"):
         plain.load_state_dict({**plain.state_dict(), "other": before})
+    both = torch.nn.ModuleDict({"head": sampled})
+    both.load_state_dict({f"head.{name}": value for name, value in plain.state_dict().items()})
+    assert torch.equal(sampled.weight, plain.weight), "as a part of a larger module too"
+    both = torch.nn.ModuleDict({"head": plain})
+    both.load_state_dict({f"head.{name}": value for name, value in sampled.state_dict().items()})
 
 
 def test_the_seed_decides() -> None:
