@@ -328,6 +328,10 @@ def test_calls_before_one_step_add_up() -> None:
     grad = head.weight.grad.coalesce()
     torch.testing.assert_close(grad.to_dense(), parts[0] + parts[1])
     assert torch.equal(grad.indices()[0], grad.indices()[0].unique())
+    twice = torch.cat([grad.indices(), grad.indices()], 1)  # as a GPU adds them up
+    head.weight.grad = torch.sparse_coo_tensor(twice, torch.cat([grad.values()] * 2), grad.shape, check_invariants=True)
+    head.sampler._mark(head.weight)  # type: ignore[union-attr]
+    assert not head.weight.grad.is_coalesced()
 
 
 class _Largest(TorchDispatchMode):

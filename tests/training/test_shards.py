@@ -243,6 +243,12 @@ def test_damage_is_found_and_a_failed_save_leaves_the_old_one(saved: Path, monke
     data.write_bytes(data.read_bytes()[:-1] + b"x")
     with pytest.raises(ValueError, match="missing or damaged"):
         check_shards(saved)
+    save_shards(saved, {"a": torch.zeros(3, 2)})
+    digests = json.loads((saved / "digests.json").read_text())
+    del digests["__0_0.distcp"]
+    (saved / "digests.json").write_text(json.dumps(digests))
+    with pytest.raises(ValueError, match="it names '__0_0.distcp', which digests.json does not"):
+        check_shards(saved)
     (saved / "digests.json").unlink()
     with pytest.raises(ValueError, match="digests.json is missing"):
         check_shards(saved)
