@@ -104,6 +104,7 @@ class Head(nn.Module):
             raise ValueError("unbiased=True is about a sample of the classes: give sample, for example sample=0.1")
         self.sampler = None if sample is None else self._sampler(sample, unbiased)
         self.unit_gradients = unit_gradients
+        self.weight.unit_gradients = unit_gradients  # type: ignore[attr-defined]  # for the optimizer to see
         if unit_gradients:
             self._check_unit_gradients()
 

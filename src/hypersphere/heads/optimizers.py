@@ -60,6 +60,7 @@ class RowSGD(torch.optim.SGD):
     def add_param_group(self, param_group: dict[str, Any]) -> None:
         param_group.setdefault("unit_eps", self._unit_eps)
         super().add_param_group(param_group)
+        _check_unit(self, param_group["unit_eps"] is not None)
 
     @torch.no_grad()
     def step(self, closure: Closure = None) -> Any:
@@ -117,6 +118,10 @@ class RowAdamW(torch.optim.AdamW):
     ) -> None:
         super().__init__(params, lr, betas, eps, weight_decay, fused=fused)
 
+    def add_param_group(self, param_group: dict[str, Any]) -> None:
+        super().add_param_group(param_group)
+        _check_unit(self, False)
+
     @torch.no_grad()
     def step(self, closure: Closure = None) -> Any:
         """One step; a closure is called first, with gradients."""
@@ -149,6 +154,20 @@ class RowAdamW(torch.optim.AdamW):
             found_inf=getattr(self, "found_inf", None),
         )
         return True
+
+
+def _check_unit(optimizer: torch.optim.Optimizer, unit: bool) -> None:
+    """Refuse the newest group if its gradients are not what they are taken for, as far as their tensors say it."""
+    for weight in optimizer.param_groups[-1]["params"]:
+        told = getattr(weight, "unit_gradients", weight.dim() == 2 and unit)
+        if told != unit:
+            del optimizer.param_groups[-1]
+            if told:
+                raise ValueError("a head with unit_gradients=True needs RowSGD with unit_eps=head.eps for its weight")
+            raise ValueError(
+                f"unit_eps is set for a parameter of shape {tuple(weight.shape)}, whose gradient is its own: set it in"
+                ' a group {"params": [head.weight], "unit_eps": head.eps} of a head with unit_gradients=True'
+            )
 
 
 def rows_of(grad: Tensor) -> tuple[Tensor | None, Tensor]:
