@@ -52,7 +52,9 @@ def test_all_contestants_compute_one_loss() -> None:
     ("options", "word"),
     [
         (["--classes", "1"], "--classes"),
-        (["--classes", "many"], "--classes"),
+        (["--classes", "50000000,many"], "--classes"),
+        (["--figure", "heads.zzz", "--classes", "50000000"], "--figure"),
+        (["--check"], "--plan"),
         (["--rows", "0"], "--rows"),
         (["--only", "nobody"], "--only"),
         (["--device", "tpu"], "--device"),

@@ -43,7 +43,17 @@ def test_the_plan_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 @pytest.mark.parametrize(
-    "options", [["--plan", "1", "12", "8", "2"], ["--plan", "30", "12", "8", "0"], ["--bandwidth", "0"]]
+    "options",
+    [
+        ["--plan", "1", "12", "8", "2"],
+        ["--plan", "30", "12", "8", "0"],
+        ["--plan", "30", "7", "8", "2"],
+        ["--bandwidth", "0"],
+        ["--latency", "-1"],
+        ["--latency", "nan"],
+        ["--device", "tpu"],
+        ["--threads", "0"],
+    ],
 )
 def test_bad_plans_are_refused(options: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     plan = [] if "--plan" in options else ["--plan", "30", "12", "8", "2"]

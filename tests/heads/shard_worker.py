@@ -1,5 +1,6 @@
 """What each of several processes does in the tests of sharded heads; started by `run_processes`."""
 
+import copy
 import multiprocessing
 import os
 import time
@@ -262,5 +263,34 @@ def _trained(name: str, optimizer: Any, group: Any, mine: slice) -> tuple[dict[s
     return net.state_dict(), head.full_state_dict()
 
 
+def handled(rank: int) -> dict[str, Any]:
+    """What becomes of a sharded head that is copied, moved, or loaded as a part of a larger module."""
+    head = make("sphereface2", {"bias": "class", "sample": 0.5}, 7, distributed.group.WORLD)
+    other = make("sphereface2", {"bias": "class"}, 7)
+    with torch.no_grad():
+        for parameter in other.parameters():
+            parameter.add_(torch.randn_like(parameter))
+    whole = nn.ModuleDict({"head": head})
+    whole.load_state_dict({f"head.{name}": value for name, value in other.state_dict().items()})
+    loaded = [error(head.full_state_dict()[name], value) for name, value in other.state_dict().items()]
+    twin = copy.deepcopy(head)
+    with torch.no_grad():
+        twin.weight.mul_(2)
+    refused = ""
+    try:
+        head.to("meta")
+    except ValueError as problem:
+        refused = str(problem)
+    head.load_state_dict(twin.state_dict())
+    return {
+        "loaded": max(loaded),
+        "copied": error(twin.full_state_dict()["weight"], 2 * other.weight),
+        "again": error(head.full_state_dict()["weight"], 2 * other.weight),
+        "refused": refused,
+        "device": str(head.float().weight.device),
+    }
+
+
 def everything(rank: int, folder: Path) -> dict[str, Any]:
-    return {"equality": equality(rank), "collectives": collectives(rank), "parallel": parallel(rank)}
+    works = {"equality": equality, "collectives": collectives, "parallel": parallel, "handled": handled}
+    return {name: work(rank) for name, work in works.items()}

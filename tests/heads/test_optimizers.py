@@ -78,6 +78,21 @@ def test_every_row_moves_as_if_it_were_alone(kind: str) -> None:
 
 
 @pytest.mark.parametrize("kind", PAIRS)
+@pytest.mark.parametrize("dense", [(True, False, True), (False, True, False)])
+def test_dense_gradients_and_sparse_ones_in_turn(kind: str, dense: tuple[bool, ...]) -> None:
+    """A head that samples has dense gradients in eval mode; a run may begin without sampling."""
+    ours, theirs, options = PAIRS[kind]
+    mine, other = parameter(C, D), parameter(C, D)
+    first, second = ours([mine], **options), theirs([other], **options)
+    for step, whole in enumerate(dense):
+        grad = sparse(list(range(C)), step, C, D)
+        mine.grad, other.grad = grad.to_dense() if whole else grad, grad.to_dense()
+        first.step()
+        second.step()
+    torch.testing.assert_close(mine, other, rtol=1e-14, atol=1e-14)
+
+
+@pytest.mark.parametrize("kind", PAIRS)
 def test_a_gradient_in_parts_is_their_sum(kind: str) -> None:
     ours, _, options = PAIRS[kind]
     mine, other = parameter(C, D), parameter(C, D)

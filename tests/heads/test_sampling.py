@@ -290,6 +290,11 @@ def test_prototypes_pass_between_heads_that_sample_and_that_do_not() -> None:
     assert not torch.equal(sampled.weight, plain.weight)
     with pytest.raises(RuntimeError, match="Unexpected"):
         plain.load_state_dict({**plain.state_dict(), "other": before})
+    both = torch.nn.ModuleDict({"head": sampled})
+    both.load_state_dict({f"head.{name}": value for name, value in plain.state_dict().items()})
+    assert torch.equal(sampled.weight, plain.weight), "as a part of a larger module too"
+    both = torch.nn.ModuleDict({"head": plain})
+    both.load_state_dict({f"head.{name}": value for name, value in sampled.state_dict().items()})
 
 
 def test_the_seed_decides() -> None:
@@ -323,6 +328,10 @@ def test_calls_before_one_step_add_up() -> None:
     grad = head.weight.grad.coalesce()
     torch.testing.assert_close(grad.to_dense(), parts[0] + parts[1])
     assert torch.equal(grad.indices()[0], grad.indices()[0].unique())
+    twice = torch.cat([grad.indices(), grad.indices()], 1)  # as a GPU adds them up
+    head.weight.grad = torch.sparse_coo_tensor(twice, torch.cat([grad.values()] * 2), grad.shape, check_invariants=True)
+    head.sampler._mark(head.weight)  # type: ignore[union-attr]
+    assert not head.weight.grad.is_coalesced()
 
 
 class _Largest(TorchDispatchMode):

@@ -78,6 +78,14 @@ def test_the_plan_of_eight_gpus() -> None:
         exchanges("cosface", rows=10, dim=8, processes=4)
 
 
+def test_a_sharded_head_is_copied_and_loaded_like_any_module_but_not_moved(found: list[dict[str, Any]]) -> None:
+    for own in found:
+        handled = own["handled"]
+        assert (handled["loaded"], handled["copied"], handled["again"]) == (0, 0, 0)
+        assert handled["refused"] == "a sharded head stays on cpu: make it with device='meta'"
+        assert handled["device"] == "cpu"
+
+
 def test_sharding_needs_processes() -> None:
     with pytest.raises(ValueError, match="shard needs processes"):
         hs.create_head("arcface", dim=4, num_classes=5, shard=object())  # type: ignore[arg-type]

@@ -82,3 +82,18 @@ def test_losses_that_see_more_of_the_prototypes_are_refused(name: str) -> None:
     if name not in ("softmax", "l_softmax"):
         with pytest.raises(ValueError, match=name):
             hs.create_head("arcface", dim=D, num_classes=C, unit_gradients=True, add={name: {}})
+
+
+def test_an_optimizer_that_takes_the_gradient_for_another_is_refused() -> None:
+    unit, plain = (hs.create_head("sphereface2", dim=D, num_classes=C, unit_gradients=given) for given in (True, False))
+    for wrong in (lambda: hs.RowSGD([unit.weight], lr=0.1), lambda: hs.RowAdamW(unit.parameters())):
+        with pytest.raises(ValueError, match="needs RowSGD with unit_eps=head.eps"):
+            wrong()
+    for parameters in (plain.parameters(), unit.parameters(), [torch.nn.Parameter(torch.zeros(D))]):
+        with pytest.raises(ValueError, match="unit_eps is set for a parameter of shape"):
+            hs.RowSGD(parameters, lr=0.1, unit_eps=unit.eps)
+    optimizer = hs.RowSGD([plain.weight], lr=0.1)
+    with pytest.raises(ValueError, match="unit_eps=head.eps"):
+        optimizer.add_param_group({"params": [unit.weight]})
+    assert len(optimizer.param_groups) == 1
+    optimizer.add_param_group({"params": [unit.weight], "unit_eps": unit.eps})

@@ -7,6 +7,7 @@ import pytest
 import torch
 from torch import distributed
 
+import hypersphere.training.trainer as module
 from hypersphere.training import Processes, Trainer, load_recipe
 from hypersphere.training.logs import read_log
 from hypersphere.training.runs import newest_head
@@ -58,6 +59,20 @@ def refused(rank: int, folder: Path) -> list[str]:
         assert torch.equal(before, run.head.full_state_dict()["weight"])
         assert run.scaler.get_scale() == scale / 2
     return []
+
+
+def mixed(rank: int, folder: Path) -> list[float]:
+    """The shares of mixup that this process drew."""
+    kept, shares = module.mixup, []
+
+    def noting(*args: Any) -> Any:
+        made = kept(*args)
+        shares.append(made[2])
+        return made
+
+    module.mixup = noting
+    trainer(folder, "sampled", rank, distributed.get_world_size(), "train.mixup=1.0").run(until=2)
+    return shares
 
 
 @pytest.fixture(scope="module")
@@ -113,6 +128,13 @@ def test_damaged_shards_are_passed_over(folders: tuple[Path, Path]) -> None:
 def test_an_overflow_in_one_process_is_one_in_all(tmp_path: Path) -> None:
     (tmp_path / "recipe.toml").write_text(RECIPE)
     run_processes(refused, tmp_path, 2)
+
+
+def test_one_loss_of_all_rows_has_one_share_of_mixup(tmp_path: Path) -> None:
+    (tmp_path / "recipe.toml").write_text(RECIPE)
+    first, second = run_processes(mixed, tmp_path, 2)
+    assert first == second
+    assert len(set(first)) == 2
 
 
 def test_sharded_is_true_or_false(tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ import pytest
 import torch
 from torch import Tensor, distributed
 from torch.distributed.checkpoint import FileSystemReader
-from torch.distributed.checkpoint.metadata import BytesStorageMetadata
+from torch.distributed.checkpoint.metadata import _MEM_FORMAT_ENCODING, BytesStorageMetadata, Metadata
 
 import hypersphere as hs
 from hypersphere.training.shard_state import common_state, load_common_state, load_state, save_state
@@ -111,7 +111,7 @@ class Runs:
 
 def with_index(folder: Path, index: Any) -> None:
     """Replace the index, with digests that fit."""
-    (folder / ".metadata").write_bytes(pickle.dumps(index))
+    (folder / ".metadata").write_bytes(index if isinstance(index, bytes) else pickle.dumps(index))
     digests = {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in folder.iterdir()}
     del digests["digests.json"]
     (folder / "digests.json").write_text(json.dumps(digests))
@@ -139,6 +139,53 @@ def test_an_index_that_would_run_something_is_refused(saved: Path, tmp_path: Pat
     with contextlib.suppress(AttributeError):
         FileSystemReader(saved).read_metadata()
     assert (tmp_path / "ran").exists(), "torch's own reader would have run it: the trap works"
+
+
+CHANGED: list[tuple[Any, str, Any]] = [
+    (Metadata, "changed", (None, {"changed": 1})),
+    (torch.serialization._get_layout, "changed", {"changed": 1}),
+    (_MEM_FORMAT_ENCODING.TORCH_CHANNELS_LAST, "changed", {"changed": 1}),
+]
+
+
+@pytest.mark.parametrize(("target", "name", "state"), CHANGED, ids=["class", "function", "member"])
+def test_an_index_cannot_change_what_it_names(saved: Path, target: Any, name: str, state: Any) -> None:
+    """BUILD sets attributes, also of an object that the unpickler only looked up: they would outlive the file."""
+    data = pickle.dumps(target, 2)[:-1] + pickle.dumps(state, 2)[2:-1] + pickle.BUILD + pickle.STOP
+    assert pickle.loads(data) is target
+    assert getattr(target, name) == 1, "Python's own unpickler would have done it: the trap works"
+    delattr(target, name)
+    with_index(saved, data)
+    with pytest.raises(ValueError, match="refused .it changes"):
+        read_shards(saved)
+    assert not hasattr(target, name)
+
+
+def test_an_index_with_holes_is_refused(saved: Path) -> None:
+    for path in (("storage_data",), ("state_dict_metadata", "a", "size"), ("state_dict_metadata", "a", "properties")):
+        index = index_of(saved)
+        owner = index
+        for key in path[:-1]:
+            owner = owner[key] if isinstance(owner, dict) else getattr(owner, key)
+        vars(owner).pop(path[-1])
+        kept = (saved / ".metadata").read_bytes()
+        with_index(saved, index)
+        with pytest.raises(ValueError, match="refused"):
+            read_shards(saved)
+        (saved / ".metadata").write_bytes(kept)
+
+
+def test_a_state_of_another_head_changes_nothing(tmp_path: Path) -> None:
+    head, optimizer = made("sgd", None, seed=0)
+    step(head, optimizer)
+    save_state(tmp_path / "state", head, optimizer)
+    larger = hs.create_head("softmax", dim=3, num_classes=5, add={"center": {}, "normface": {}})
+    plain = hs.create_head("softmax", dim=3, num_classes=4)
+    for other, why in ((larger, "4 classes, this head 5"), (plain, "belongs to no parameter of this head")):
+        fresh = OPTIMIZERS["sgd"](other.parameters())
+        with pytest.raises(ValueError, match=why):
+            load_state(tmp_path / "state", other, fresh)
+        assert not fresh.state
 
 
 def test_only_tensors_in_files_of_the_folder(saved: Path) -> None:
@@ -185,6 +232,9 @@ def test_damage_is_found_and_a_failed_save_leaves_the_old_one(saved: Path, monke
         save_shards(saved, {"a": torch.zeros(3, 2)})
     assert torch.equal(read_shards(saved)["a"], torch.arange(6.0).view(3, 2))
     assert [path.name for path in saved.parent.iterdir()] == ["shards"]
+    monkeypatch.undo()
+    save_shards(saved, {"a": torch.arange(6.0).view(3, 2)})
+    assert [path.name for path in saved.parent.iterdir()] == ["shards"], "replaced, and nothing left beside it"
     with pytest.raises(ValueError, match="no 'b' in it; there are a"):
         load_shards(saved, {"b": torch.zeros(3, 2)})
     with pytest.raises(ValueError, match=r"'a' is torch.float32 \(3, 2\), not torch.float32 \(2, 2\)"):
@@ -192,6 +242,12 @@ def test_damage_is_found_and_a_failed_save_leaves_the_old_one(saved: Path, monke
     data = saved / "__0_0.distcp"
     data.write_bytes(data.read_bytes()[:-1] + b"x")
     with pytest.raises(ValueError, match="missing or damaged"):
+        check_shards(saved)
+    save_shards(saved, {"a": torch.zeros(3, 2)})
+    digests = json.loads((saved / "digests.json").read_text())
+    del digests["__0_0.distcp"]
+    (saved / "digests.json").write_text(json.dumps(digests))
+    with pytest.raises(ValueError, match="it names '__0_0.distcp', which digests.json does not"):
         check_shards(saved)
     (saved / "digests.json").unlink()
     with pytest.raises(ValueError, match="digests.json is missing"):

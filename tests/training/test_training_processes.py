@@ -119,6 +119,8 @@ def test_unlabelled_images_do_not_shift_the_mean_over_processes(path: Path, tmp_
     trainer.processes, trainer.unlabelled = Two(0, 2), True
     labels = torch.tensor([0, 1, -1, -1, -1, -1])
     assert float(trainer._weight(labels, trainer._counted(labels))) == 2 * 2 / 8
+    trainer.head.sharding = object()  # type: ignore[assignment]  # its loss is already that of all processes' rows
+    assert float(trainer._weight(labels, trainer._counted(labels))) == 8 / 8
 
 
 def test_processes_that_see_other_checkpoints_are_refused(path: Path, tmp_path: Path) -> None:

@@ -28,7 +28,7 @@ from torch import Tensor, nn
 from torch.nn.functional import cross_entropy, linear, normalize
 
 from hypersphere.cli.bench_plan import run_plan
-from hypersphere.cli.bench_rows import append_row, device_name
+from hypersphere.cli.bench_rows import append_row, chosen_device, device_name
 from hypersphere.core import Progress, check_integer
 from hypersphere.engines import Precision
 from hypersphere.heads import RowSGD, create_head
@@ -273,9 +273,9 @@ def run_head(options: argparse.Namespace) -> None:
     if options.plan is not None:
         run_plan(options)
         return
-    device = options.device or ("cuda" if torch.cuda.is_available() else "cpu")
-    if device not in ("cpu", "cuda") or (device == "cuda" and not torch.cuda.is_available()):
-        raise ValueError(f"--device {device}: must be cpu or cuda, and be there")
+    if options.check:
+        raise ValueError("--check belongs to --plan: give --plan C N d P too")
+    device = chosen_device(options.device)
     gpu = device == "cuda"
     rows = options.rows if options.rows is not None else 1024 if gpu else 256
     for name, value, least in (
@@ -286,10 +286,13 @@ def run_head(options: argparse.Namespace) -> None:
     ):
         check_integer(name, value, least)
     classes = options.classes or ("85742,1000000,4000000,10000000" if gpu else "50000")
-    results: dict[int, dict[str, Measured | str]] = {}
     for text in classes.split(","):
         if not text.strip().isdecimal() or int(text) < 2:
             raise ValueError(f"--classes {classes}: {text!r} is no number of classes, an integer of at least 2")
+    if options.figure is not None and options.figure.suffix not in (".png", ".svg", ".pdf"):
+        raise ValueError(f"--figure {options.figure}: its name must end in .png, .svg or .pdf")
+    results: dict[int, dict[str, Measured | str]] = {}
+    for text in classes.split(","):
         size = Size(rows, options.dim, int(text), device, options.threads)
         results[size.classes] = measure_size(size, options.repeats, options.only)
         print_table(size, options.repeats, results[size.classes])

@@ -19,8 +19,8 @@ import torch
 from torch import Tensor, distributed
 from torch.multiprocessing.spawn import start_processes
 
-from hypersphere.cli.bench_rows import device_name
-from hypersphere.core import Progress, check_integer, check_positive
+from hypersphere.cli.bench_rows import chosen_device, device_name
+from hypersphere.core import Progress, check_finite_number, check_integer, check_positive
 from hypersphere.engines import Exchange, Precision
 from hypersphere.heads import create_head
 from hypersphere.heads.plan import exchanges
@@ -70,9 +70,13 @@ def run_plan(options: argparse.Namespace) -> None:
         check_integer(f"--plan's {name}", value, least)
         for name, value, least in zip(("C", "N", "d", "P"), options.plan, (2, 1, 1, 1), strict=True)
     )
+    if rows % processes:
+        raise ValueError(f"--plan's N={rows} must be a multiple of P={processes}: each process has as many rows")
     check_positive("--bandwidth", options.bandwidth)
-    device = options.device or ("cuda" if torch.cuda.is_available() else "cpu")
-    torch.set_num_threads(options.threads)
+    if check_finite_number("--latency", options.latency) < 0:
+        raise ValueError(f"--latency={options.latency:g} must be at least 0")
+    device = chosen_device(options.device)
+    torch.set_num_threads(check_integer("--threads", options.threads, 1))
     print(
         f"{classes:,} classes, {rows} x {dim} embeddings in all, float32 prototypes with gradient and momentum.\n"
         f"Measured here: seconds of one process ({device_name(device)}"

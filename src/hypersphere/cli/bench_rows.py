@@ -10,6 +10,14 @@ from typing import Any
 import torch
 
 
+def chosen_device(device: str | None) -> str:
+    """The device that --device names, or the best there is."""
+    chosen = device or ("cuda" if torch.cuda.is_available() else "cpu")
+    if chosen not in ("cpu", "cuda") or (chosen == "cuda" and not torch.cuda.is_available()):
+        raise ValueError(f"--device {chosen}: must be cpu or cuda, and be there")
+    return chosen
+
+
 def device_name(device: str) -> str:
     """The model of the GPU, or of the processor."""
     if device == "cuda":

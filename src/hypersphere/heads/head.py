@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Self
 
 import torch
 from torch import Tensor, nn
@@ -104,6 +104,7 @@ class Head(nn.Module):
             raise ValueError("unbiased=True is about a sample of the classes: give sample, for example sample=0.1")
         self.sampler = None if sample is None else self._sampler(sample, unbiased)
         self.unit_gradients = unit_gradients
+        self.weight.unit_gradients = unit_gradients  # type: ignore[attr-defined]  # for the optimizer to see
         if unit_gradients:
             self._check_unit_gradients()
 
@@ -226,13 +227,27 @@ class Head(nn.Module):
         )
         return batch if self.sharding is None else self.sharding.join(batch, wire)
 
-    def load_state_dict(self, state_dict: Mapping[str, Any], strict: bool = True, assign: bool = False) -> Any:
-        """Take up a state; it may come from a head that samples its classes otherwise, or not at all."""
-        draws = {} if self.sampler is None else {_DRAWS: self.sampler.get_extra_state()}
-        state_dict = draws | {key: value for key, value in state_dict.items() if key != _DRAWS or draws}
+    def _load_from_state_dict(self, state_dict: dict[str, Any], prefix: str, *rest: Any) -> None:
+        """Take up a state, alone or as a part of a larger module.
+
+        It may come from a head that samples its classes otherwise, or not at all, and have all processes' classes.
+        """
+        if self.sampler is None:
+            state_dict.pop(prefix + _DRAWS, None)
+        else:
+            state_dict.setdefault(prefix + _DRAWS, self.sampler.get_extra_state())
         if self.sharding is not None:
-            state_dict = self.sharding.like(self.state_dict(), state_dict)
-        return super().load_state_dict(state_dict, strict, assign)
+            state_dict.update(self.sharding.like(self.state_dict(prefix=prefix), state_dict))
+        super()._load_from_state_dict(state_dict, prefix, *rest)
+
+    def _apply(self, fn: Any, recurse: bool = True) -> Self:
+        """`to`, `half` and the like; prototypes that are sharded cannot leave the devices of their processes' group."""
+        if self.sharding is not None and self.sharding.mesh is not None:
+            here = local_rows(self.weight)
+            there = fn(here.new_empty(0)).device
+            if there.type != here.device.type:
+                raise ValueError(f"a sharded head stays on {here.device.type}: make it with device={there.type!r}")
+        return super()._apply(fn, recurse)  # type: ignore[no-untyped-call,no-any-return]
 
     @torch.no_grad()
     def advance(self) -> None:

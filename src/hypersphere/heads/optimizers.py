@@ -60,6 +60,7 @@ class RowSGD(torch.optim.SGD):
     def add_param_group(self, param_group: dict[str, Any]) -> None:
         param_group.setdefault("unit_eps", self._unit_eps)
         super().add_param_group(param_group)
+        _check_unit(self, param_group["unit_eps"] is not None)
 
     @torch.no_grad()
     def step(self, closure: Closure = None) -> Any:
@@ -96,7 +97,8 @@ class RowAdamW(torch.optim.AdamW):
     """`torch.optim.AdamW` for sampled rows, each with its own number of steps.
 
     Counted so, a row's path is AdamW of the gradients it has had. With a common count, the first step of a row that is
-    first seen late would be (1 - beta1) / sqrt(1 - beta2) times too large, 3.2 times by default.
+    first seen late would be (1 - beta1) / sqrt(1 - beta2) times too large, 3.2 times by default. Dense gradients before
+    or after sparse ones count for every row.
 
     Args:
         params: parameters or groups.
@@ -116,6 +118,10 @@ class RowAdamW(torch.optim.AdamW):
     ) -> None:
         super().__init__(params, lr, betas, eps, weight_decay, fused=fused)
 
+    def add_param_group(self, param_group: dict[str, Any]) -> None:
+        super().add_param_group(param_group)
+        _check_unit(self, False)
+
     @torch.no_grad()
     def step(self, closure: Closure = None) -> Any:
         """One step; a closure is called first, with gradients."""
@@ -125,12 +131,14 @@ class RowAdamW(torch.optim.AdamW):
         return loss
 
     def _step_rows(self, group: dict[str, Any], weight: Tensor, grad: Tensor) -> bool:
-        if not grad.is_sparse:
-            return False
         state = self.state[weight]
+        if not grad.is_sparse and (not state or state["step"].dim() == 0):
+            return False
         if not state:
-            state["step"] = torch.zeros_like(_first_column(weight), dtype=torch.float32)
             state["exp_avg"], state["exp_avg_sq"] = torch.zeros_like(weight), torch.zeros_like(weight)
+        if state.get("step") is None or state["step"].dim() == 0:  # dense gradients have one count for all rows
+            done = float(state.get("step", 0.0))
+            state["step"] = torch.full_like(_first_column(weight), done, dtype=torch.float32)
         if state["step"].device != weight.device:  # a state that was read from a file
             state["step"] = state["step"].to(weight.device)
         index, values = rows_of(grad)
@@ -146,6 +154,20 @@ class RowAdamW(torch.optim.AdamW):
             found_inf=getattr(self, "found_inf", None),
         )
         return True
+
+
+def _check_unit(optimizer: torch.optim.Optimizer, unit: bool) -> None:
+    """Refuse the newest group if its gradients are not what they are taken for, as far as their tensors say it."""
+    for weight in optimizer.param_groups[-1]["params"]:
+        told = getattr(weight, "unit_gradients", weight.dim() == 2 and unit)
+        if told != unit:
+            del optimizer.param_groups[-1]
+            if told:
+                raise ValueError("a head with unit_gradients=True needs RowSGD with unit_eps=head.eps for its weight")
+            raise ValueError(
+                f"unit_eps is set for a parameter of shape {tuple(weight.shape)}, whose gradient is its own: set it in"
+                ' a group {"params": [head.weight], "unit_eps": head.eps} of a head with unit_gradients=True'
+            )
 
 
 def rows_of(grad: Tensor) -> tuple[Tensor | None, Tensor]:
@@ -176,11 +198,11 @@ def clip_grad_norm_(parameters: Iterable[Tensor], max_norm: float) -> Tensor:
         (here if _sharded(parameter) else everywhere).append(values)
         mesh = getattr(parameter, "device_mesh", None)
         group = group if mesh is None else mesh.get_group()
-    total = nn.utils.get_total_norm(everywhere + here)
+    total = nn.utils.get_total_norm(everywhere if group is not None else everywhere + here)
     if group is not None:
         shards = nn.utils.get_total_norm(here).square()
         distributed.all_reduce(shards, group=group)
-        total = (nn.utils.get_total_norm(everywhere).to(shards.device).square() + shards).sqrt()
+        total = (total.to(shards.device).square() + shards).sqrt()
     factor = (max_norm / (total + 1e-6)).clamp(max=1.0)
     for values in everywhere + here:
         values.mul_(factor.to(values.device))

@@ -130,13 +130,12 @@ class Sharding:
         missing = [max(0, min(n, count - sum(self.classes.counts[:p]))) for p, n in enumerate(self.classes.counts)]
         return gather_rows(local_rows(value)[: missing[self.exchange.rank]], self.exchange, missing)
 
-    def like(self, mine: Mapping[str, Tensor], given: Mapping[str, Any]) -> dict[str, Any]:
-        """A state dict whose whole per-class tensors are cut as this head's are."""
+    def like(self, mine: Mapping[str, Tensor], given: Mapping[str, Any]) -> dict[str, Tensor]:
+        """The whole per-class tensors of a state dict, cut as this head's are."""
         return {
             name: self.joined(self.own_rows(value).to(mine[name].device))
-            if is_sharded(mine.get(name)) and _whole(value, mine[name])
-            else value
             for name, value in given.items()
+            if is_sharded(mine.get(name)) and _whole(value, mine[name])
         }
 
 

@@ -4,7 +4,7 @@ from hypersphere.training.checkpoints import Checkpoints
 from hypersphere.training.compare import UnseenPairs, compare_cells, unseen_pairs
 from hypersphere.training.logs import Logger, TensorBoard, WeightsAndBiases, read_log
 from hypersphere.training.monitor import Monitor, TrainingStopped, effective_margin
-from hypersphere.training.processes import Processes, join_processes
+from hypersphere.training.processes import LossScaler, Processes, join_processes
 from hypersphere.training.recipe import SHIPPED_RECIPES, Recipe, load_recipe
 from hypersphere.training.runs import load_run, mean_embeddings
 from hypersphere.training.schedules import Schedule
@@ -17,6 +17,7 @@ __all__ = [
     "SHIPPED_RECIPES",
     "Checkpoints",
     "Logger",
+    "LossScaler",
     "Monitor",
     "Processes",
     "Recipe",

@@ -11,7 +11,7 @@ from torch import Tensor
 from torch.optim import Optimizer
 
 from hypersphere.heads import Head
-from hypersphere.training.shards import load_shards, save_shards, shapes_of_shards
+from hypersphere.training.shards import check_shards, load_shards, save_shards, shapes_of_shards
 
 
 def save_state(folder: Path, head: Head, optimizer: Optimizer) -> None:
@@ -32,15 +32,21 @@ def load_state(folder: Path, head: Head, optimizer: Optimizer, *, verify: bool =
         head, optimizer: what to fill.
         verify: compare digests first, unless `check_shards` has just done it.
     """
-    parameters = head.per_class()
+    if verify:
+        check_shards(folder)
+    parameters, kept = head.per_class(), []
     for name, (shape, dtype) in shapes_of_shards(folder).items():
-        kind, rest = name.split(".", 1)
+        kind, _, rest = name.partition(".")
+        owner, _, key = rest.rpartition(".") if kind == "optimizer" else (rest, "", "")
+        if kind not in ("head", "optimizer") or owner not in parameters:
+            raise ValueError(f"{folder}: {name!r} belongs to no parameter of this head ({', '.join(parameters)})")
+        if shape[:1] != parameters[owner].shape[:1]:
+            raise ValueError(f"{folder}: {name!r} has {shape[0]} classes, this head {len(parameters[owner])}")
         if kind == "optimizer":
-            owner, key = rest.rsplit(".", 1)
-            if owner not in parameters:
-                raise ValueError(f"{folder}: {name!r} belongs to no parameter of this head ({', '.join(parameters)})")
-            optimizer.state[parameters[owner]][key] = _empty(head, parameters[owner], shape, dtype)
-    load_shards(folder, _tensors(head, optimizer), _group(head), verify=verify)
+            kept.append((parameters[owner], key, shape, dtype))
+    for parameter, key, shape, dtype in kept:
+        optimizer.state[parameter][key] = _empty(head, parameter, shape, dtype)
+    load_shards(folder, _tensors(head, optimizer), _group(head), verify=False)
 
 
 def common_state(head: Head, optimizer: Optimizer) -> tuple[dict[str, Tensor], dict[str, Any]]:

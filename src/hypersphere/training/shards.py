@@ -15,8 +15,9 @@ import shutil
 import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import is_dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import torch
 from torch import Tensor, distributed
@@ -74,9 +75,8 @@ def save_shards(folder: Path, tensors: Mapping[str, Tensor], group: ProcessGroup
         if first:
             digests[_INDEX] = _digest(partial / _INDEX)
             _write(partial / _DIGESTS, json.dumps(digests, indent=1, sort_keys=True).encode())
-            shutil.rmtree(folder, ignore_errors=True)
-            partial.rename(folder)
-            _sync(folder.parent)
+            _sync(partial)
+            _replace(folder, partial)
         _gathered({}, group)
     finally:
         if first:
@@ -132,8 +132,14 @@ def check_shards(folder: Path) -> None:
             raise ValueError(f"{folder / _INDEX}: it names {name!r}, which {_DIGESTS} does not")
 
 
-class _Unpickler(pickle.Unpickler):
-    """Knows the classes of an index of tensors, and numbers, strings and containers; anything else is refused."""
+class _Unpickler(pickle._Unpickler):
+    """Knows the classes of an index of tensors, and numbers, strings and containers; anything else is refused.
+
+    It is the one written in Python, since that in C does not let the instruction BUILD be watched, which sets
+    attributes of whatever it is given: also of the classes themselves, for the rest of the process.
+    """
+
+    dispatch: ClassVar = dict(pickle._Unpickler.dispatch)
 
     def find_class(self, module: str, name: str) -> Any:
         if name in _KNOWN.get(module, ()):
@@ -142,32 +148,46 @@ class _Unpickler(pickle.Unpickler):
             return getattr(torch, name)
         raise pickle.UnpicklingError(f"it asks for {module}.{name}, which no index of tensors needs")
 
+    def load_build(self) -> None:
+        target = self.stack[-2]  # type: ignore[attr-defined]
+        if isinstance(target, type) or not is_dataclass(target):
+            raise pickle.UnpicklingError(f"it changes {target!r}, which is no entry of an index")
+        super().load_build()  # type: ignore[misc]
+
+    dispatch[pickle.BUILD[0]] = load_build  # type: ignore[assignment]
+
 
 def _read_index(folder: Path) -> Metadata:
     """The index of a folder. Only tensors, only files of the folder: other entries would be unpickled freely."""
-    from torch.distributed.checkpoint.filesystem import _StorageInfo
-    from torch.distributed.checkpoint.metadata import Metadata, MetadataIndex, TensorStorageMetadata
-
     path = folder / _INDEX
     try:
         with path.open("rb") as file:
-            index = _Unpickler(file).load()
+            index: Metadata = _Unpickler(file).load()
+        _check_index(index)
     except Exception as error:
         raise ValueError(f"{path}: refused ({error})") from None
+    return index
+
+
+def _check_index(index: Any) -> None:
+    from torch.distributed.checkpoint.filesystem import _StorageInfo
+    from torch.distributed.checkpoint.metadata import Metadata, MetadataIndex, TensorStorageMetadata
+
     if not isinstance(index, Metadata) or not all(
         isinstance(part, dict) for part in (index.state_dict_metadata, index.storage_data)
     ):
-        raise ValueError(f"{path}: refused (no index of tensors)")
+        raise ValueError("no index of tensors")
     for name, entry in index.state_dict_metadata.items():
         if not isinstance(name, str) or not isinstance(entry, TensorStorageMetadata):
-            raise ValueError(f"{path}: refused ({name!r} is no tensor)")
+            raise ValueError(f"{name!r} is no tensor")
+        if not isinstance(entry.size, torch.Size) or not isinstance(entry.properties.dtype, torch.dtype):
+            raise ValueError(f"{name!r} has no shape or no dtype")
     for place, info in index.storage_data.items():
         plain = isinstance(place, MetadataIndex) and isinstance(info, _StorageInfo)
         if not plain or not isinstance(info.relative_path, str) or not _DATA.fullmatch(info.relative_path):
-            raise ValueError(f"{path}: refused (it names a file outside the folder, {info!r})")
+            raise ValueError(f"it names a file outside the folder, {info!r}")
         if info.transform_descriptors:
-            raise ValueError(f"{path}: refused (its data are transformed by {info.transform_descriptors!r})")
-    return index
+            raise ValueError(f"its data are transformed by {info.transform_descriptors!r}")
 
 
 def _load(folder: Path, into: Mapping[str, Tensor], group: ProcessGroup | None, *, alone: bool) -> None:
@@ -222,6 +242,17 @@ def _write(path: Path, data: bytes) -> None:
         file.write(data)
         file.flush()
         os.fsync(file.fileno())
+
+
+def _replace(folder: Path, new: Path) -> None:
+    """Put a complete folder in the place of another, which is not removed before."""
+    old = folder.with_name(f".{folder.name}.old")
+    shutil.rmtree(old, ignore_errors=True)
+    if folder.exists():
+        folder.rename(old)
+    new.rename(folder)
+    _sync(folder.parent)
+    shutil.rmtree(old, ignore_errors=True)
 
 
 def _sync(folder: Path) -> None:
