@@ -27,7 +27,7 @@ from hypersphere.heads.plan import exchanges
 
 LOSSES = {"CosFace": "cosface", "SphereFace2": "sphereface2"}
 _MOST_PRODUCTS = 1e11
-_CHECK = {"classes": 12_000, "rows": 240, "dim": 128}
+_CHECK = {"classes": 24_000, "rows": 240, "dim": 256}
 _CHECK_STEPS, _WARM_UP = 12, 2
 
 
@@ -188,19 +188,21 @@ class Counted(Exchange):
 def check() -> None:
     """Start 1 to 4 gloo processes of one thread each, and compare bytes and seconds with the forecast.
 
-    The forecast's rate is that of one process alone, slowed down where there are fewer cores than processes; its
-    network is measured between the processes with small and large messages.
+    The forecast's rate is that of the one process, with all classes and with a quarter of them, slowed down where there
+    are fewer cores than processes; its network is measured between the processes with small and large messages.
     """
     classes, rows, dim = _CHECK["classes"], _CHECK["rows"], _CHECK["dim"]
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     print(f"\nCheck against gloo processes here, {cores} cores: {classes:,} classes, {rows} x {dim}, one thread each")
     print(f"{'':14}{'processes':>10}{'sent: plan':>14}{'counted':>12}{'ms: plan':>11}{'measured':>10}{'ratio':>7}")
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    rates = {name: measure_rate(name, rows, dim, classes, "cpu") for name in LOSSES.values()}
-    torch.set_num_threads(threads)
+    rates: dict[str, Line] = {}
     for count in range(1, 5):
         found = measure_processes(count)
+        if count == 1:
+            rates = {
+                name: Line.through(classes // 4, found[f"{name}, a quarter"][1], classes, found[name][1])
+                for name in LOSSES.values()
+            }
         network = Line.through(*found["network"]) if count > 1 else Line(0.0, 0.0)
         for title, name in LOSSES.items():
             plan = forecast(name, classes, rows, dim, count, rates[name], network, gpu=False)
@@ -223,7 +225,7 @@ def measure_processes(count: int) -> dict[str, Any]:
         start_processes(_work, (count, folder), nprocs=count)  # type: ignore[no-untyped-call]
         found = [json.loads((Path(folder) / f"{rank}.json").read_text()) for rank in range(count)]
     slowest: dict[str, Any] = {"network": found[0]["network"]}
-    for name in LOSSES.values():
+    for name in found[0].keys() - slowest.keys():
         slowest[name] = found[0][name][0], max(own[name][1] for own in found)
     return slowest
 
@@ -236,13 +238,15 @@ def _work(rank: int, count: int, folder: str) -> None:
     assert world is not None
     exchange = Counted(world)
     found: dict[str, Any] = {}
+    rows, dim, classes, steps = _CHECK["rows"] // count, _CHECK["dim"], _CHECK["classes"], _CHECK_STEPS
     for name in LOSSES.values():
-        exchange.sent, steps = 0.0, _CHECK_STEPS
+        exchange.sent = 0.0
         distributed.barrier()
-        times = seconds_of_steps(
-            name, _CHECK["rows"] // count, _CHECK["dim"], _CHECK["classes"], "cpu", shard=exchange, steps=steps
-        )
+        times = seconds_of_steps(name, rows, dim, classes, "cpu", shard=exchange, steps=steps)
         found[name] = exchange.sent / (steps + _WARM_UP), statistics.median(times)
+        if count == 1:
+            times = seconds_of_steps(name, rows, dim, classes // 4, "cpu", shard=exchange, steps=steps)
+            found[f"{name}, a quarter"] = 0.0, statistics.median(times)
     found["network"] = _two_messages(exchange)
     (Path(folder) / f"{rank}.json").write_text(json.dumps(found))
     distributed.destroy_process_group()
