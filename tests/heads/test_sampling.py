@@ -396,3 +396,9 @@ def test_fixed_prototypes_are_sampled_too() -> None:
     head(x, torch.arange(4)).backward()
     assert x.grad is not None
     assert bool(x.grad.isfinite().all())
+
+
+@pytest.mark.parametrize("share", [True, "0.1", 0, -0.1, 1.5, float("nan")])
+def test_a_share_is_a_number_up_to_one(share: Any) -> None:
+    with pytest.raises(ValueError, match="sample"):
+        make("arcface", sample=share)

@@ -9,8 +9,6 @@ import os
 import statistics
 import tempfile
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -23,7 +21,7 @@ from hypersphere.cli.bench_rows import chosen_device, device_name
 from hypersphere.core import Progress, check_finite_number, check_integer, check_positive
 from hypersphere.engines import Exchange, Precision
 from hypersphere.heads import create_head
-from hypersphere.heads.plan import exchanges
+from hypersphere.heads.plan import exchanges, ring_bytes
 
 LOSSES = {"CosFace": "cosface", "SphereFace2": "sphereface2"}
 _MOST_PRODUCTS = 1e11
@@ -160,29 +158,21 @@ def seconds_of_steps(
 
 
 class Counted(Exchange):
-    """The collectives of a group, with the bytes that each process sends in a ring, and the time that they take."""
+    """The collectives of a group, with the bytes that each process sends in a ring."""
 
     sent = 0.0
-    seconds = 0.0
 
     def gather(self, mine: Tensor) -> Tensor:
-        with self._noted((self.size - 1) * mine.nbytes):
-            return super().gather(mine)
+        self.sent += ring_bytes("all-gather", self.size, mine.nbytes)
+        return super().gather(mine)
 
     def sum(self, mine: Tensor) -> Tensor:
-        with self._noted(2 * (self.size - 1) / self.size * mine.nbytes):
-            return super().sum(mine)
+        self.sent += ring_bytes("all-reduce", self.size, mine.nbytes)
+        return super().sum(mine)
 
     def sum_of_mine(self, parts: Tensor) -> Tensor:
-        with self._noted((self.size - 1) / self.size * parts.nbytes):
-            return super().sum_of_mine(parts)
-
-    @contextmanager
-    def _noted(self, sent: float) -> Iterator[None]:
-        started = time.perf_counter()
-        yield
-        self.seconds += time.perf_counter() - started
-        self.sent += sent
+        self.sent += ring_bytes("reduce-scatter", self.size, parts.nbytes)
+        return super().sum_of_mine(parts)
 
 
 def check() -> None:

@@ -11,12 +11,21 @@ from hypersphere.core import check_integer
 from hypersphere.engines import Exchange
 from hypersphere.heads.head import create_head
 
+_RING = {"all-gather": (1.0, 0), "all-reduce": (2.0, 1), "reduce-scatter": (1.0, 1)}
+"""How often each process passes everything on, and whether in P pieces."""
+
 
 class Sent(NamedTuple):
     """One collective: its name, and the bytes that each process sends in it."""
 
     collective: str
     bytes: float
+
+
+def ring_bytes(collective: str, processes: int, size: int) -> float:
+    """The bytes that each of P processes sends in a ring, of tensors of so many bytes."""
+    often, in_pieces = _RING[collective]
+    return often * (processes - 1) * size / (processes if in_pieces else 1)
 
 
 def exchanges(
@@ -73,13 +82,13 @@ class _Counted(Exchange):
         self.sent: list[Sent] = []
 
     def gather(self, mine: Tensor) -> Tensor:
-        self.sent.append(Sent("all-gather", (self.size - 1) * mine.nbytes))
+        self.sent.append(Sent("all-gather", ring_bytes("all-gather", self.size, mine.nbytes)))
         return mine.expand(self.size, *mine.shape).clone()
 
     def sum(self, mine: Tensor) -> Tensor:
-        self.sent.append(Sent("all-reduce", 2 * (self.size - 1) / self.size * mine.nbytes))
+        self.sent.append(Sent("all-reduce", ring_bytes("all-reduce", self.size, mine.nbytes)))
         return mine * self.size
 
     def sum_of_mine(self, parts: Tensor) -> Tensor:
-        self.sent.append(Sent("reduce-scatter", (self.size - 1) / self.size * parts.nbytes))
+        self.sent.append(Sent("reduce-scatter", ring_bytes("reduce-scatter", self.size, parts.nbytes)))
         return parts[self.rank] * self.size

@@ -70,6 +70,8 @@ class Sampler(nn.Module):
 
 def check_share(share: float) -> float:
     """A share of the classes must lie in (0, 1]."""
+    if isinstance(share, bool | str):
+        raise ValueError(f"sample={share!r} must be a number above 0, at most 1: a share of the classes")
     if check_range("sample", share, 0, 1) == 0:
         raise ValueError("sample=0 leaves no classes: it must be above 0, at most 1")
     return float(share)
