@@ -10,7 +10,8 @@ from typing import Any
 
 import torch
 
-from hypersphere.cli.bench_head import FLOOR, Measured, draw_figure
+from hypersphere.cli.bench_head import Measured, draw_figure
+from hypersphere.cli.contestants import FLOOR
 from hypersphere.data import PocketFaces, contact_sheet
 from hypersphere.engines import Curve, Similarity
 from hypersphere.losses.margins import AngularMargin, BoundedAngle, Psi

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from hypersphere.cli import bench_head
 from hypersphere.cli.bench_rows import append_row
+from hypersphere.cli.contestants import FLOOR, Size, contestants, draw
 from hypersphere.cli.main import main
 
 
@@ -20,7 +20,7 @@ def test_a_small_run_prints_and_keeps_its_figures(tmp_path: Path, capsys: pytest
     assert "8 x 16, 60 classes" in printed
     with table.open(newline="") as file:
         rows = list(csv.DictReader(file))
-    names = [bench_head.FLOOR, "hypersphere ArcFace (chunked)"]
+    names = [FLOOR, "hypersphere ArcFace (chunked)"]
     assert [(row["classes"], row["contestant"]) for row in rows] == [(c, name) for c in ("40", "60") for name in names]
     for row in rows:
         assert float(row["low_ms"]) <= float(row["median_ms"]) <= float(row["high_ms"])
@@ -32,11 +32,11 @@ def test_a_small_run_prints_and_keeps_its_figures(tmp_path: Path, capsys: pytest
 
 def test_all_contestants_compute_one_loss() -> None:
     """ArcFace is ArcFace whoever writes it: the gradients of the embeddings agree."""
-    size = bench_head.Size(8, 16, 40, "cpu", 1)
+    size = Size(8, 16, 40, "cpu", 1)
     found = {}
-    for name, make in bench_head.contestants(size).items():
+    for name, make in contestants(size).items():
         if "ArcFace" in name and "compiled" not in name:
-            inputs = bench_head.draw(size)
+            inputs = draw(size)
             step = make(inputs, size)
             step()
             assert step.__closure__ is not None
