@@ -107,8 +107,9 @@ def _section(entry: Entry, result: Result | None) -> list[str]:
         lines += [f"![{entry.number}: {entry.title}](images/{name}.png)\n" for name in result.figures]
         seeds = f", seeds {', '.join(map(str, result.seeds))}" if entry.kind in ("pocket", "real") else ""
         versions = " ".join(f"{name} {number}" for name, number in result.versions.items())
+        judged = "judged in " if entry.kind == "pocket" else ""
         lines += [
-            f"`{result.command}`, {result.date}, {result.seconds:g} s{seeds}; {result.machine}; {versions}.",
+            f"`{result.command}`, {result.date}, {judged}{result.seconds:g} s{seeds}; {result.machine}; {versions}.",
             "",
         ]
     if entry.rows and not (result is not None and _covers(entry, result)):

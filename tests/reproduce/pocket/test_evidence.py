@@ -88,12 +88,13 @@ def test_better_and_not_better() -> None:
 def test_a_run_that_stopped_is_said_to_have() -> None:
     found = evidence()
     row = found.row(DEAD, "pairs")
-    assert (row.ours, row.held, row.note) == ("none", None, "seed 0 stopped: polar collapse")
+    assert (row.ours, row.held, row.note) == ("not measured", None, "seed 0 stopped: polar collapse")
     lost = found.better(DEAD, GOOD)
     assert (lost.held, lost.note) == (False, "seed 0 stopped: polar collapse")
     won = found.better(GOOD, DEAD)
     assert (won.held, won.note) == (True, "seed 0 stopped: polar collapse")
-    assert found.larger("pairs", DEAD, GOOD).held is False
+    unknown = found.larger("pairs", DEAD, GOOD)
+    assert (unknown.ours, unknown.held, unknown.note) == ("not measured", None, "seed 0 stopped: polar collapse")
     with pytest.raises(ValueError, match="dead: no seed trained; seed 0 stopped"):
         found.first(DEAD, "features")
 
@@ -101,6 +102,7 @@ def test_a_run_that_stopped_is_said_to_have() -> None:
 def test_larger_needs_every_seed() -> None:
     found = evidence()
     assert found.larger("pairs", GOOD, BAD).held is True
+    assert found.larger("pairs", GOOD, BAD).ours.endswith("by seed +10.000, +10.000, +10.000")
     assert found.larger("pairs", BAD, GOOD).held is False
     found.records[GOOD][1] = Record("x", 1, 1.0, numbers={"pairs": 10.0})  # type: ignore[index]
     assert found.larger("pairs", GOOD, BAD).held is False
@@ -121,6 +123,15 @@ def test_students_interval() -> None:
     values = np.array([1.0, 2.0, 4.0])
     half = 4.302653 * values.std(ddof=1) / math.sqrt(3)
     assert interval(values, ".3f") == f"{7 / 3 - half:.3f} to {7 / 3 + half:.3f}"
+
+
+def test_an_interval_of_per_cents_stays_within_them() -> None:
+    values = np.array([50.0, 60.0, 95.0])
+    assert interval(values, ".1f").endswith(" to 127.0")
+    assert interval(values, ".1f", (0.0, 100.0)).endswith(" to 100.0")
+    found = evidence()
+    found.records[GOOD] = [Record("x", n, 1.0, numbers={"pairs": value}) for n, value in enumerate(values)]  # type: ignore[index]
+    assert found.row(GOOD, "pairs", unit="accuracy, %").ours.endswith(" to 100.00)")
 
 
 def test_decisions_know_their_people() -> None:
@@ -168,7 +179,7 @@ def fake_record(setting: Setting, seed: int, rng: np.random.Generator) -> Record
 @pytest.mark.parametrize("stopped", [False, True], ids=["trained", "stopped"])
 @pytest.mark.parametrize("name", ITEMS)
 def test_every_item_judges_what_it_is_given(name: str, stopped: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Random records, or all runs stopped: findings are made either way, and at least one sentence is judged."""
+    """Random records, or all runs stopped: findings are made either way, and a sentence is judged or left open."""
     runs = unique(settings_of([name]), (0, 1))
     rng = np.random.default_rng(0)
     records = {
@@ -181,8 +192,11 @@ def test_every_item_judges_what_it_is_given(name: str, stopped: bool, monkeypatc
     job = Job(entry=load_catalogue()[name], seeds=(0, 1), cache=Path("nowhere"))
     outcome = run(job)
     judged = [finding for finding in outcome.findings if finding.held is not None]
-    assert judged
-    if not stopped:
+    if stopped:
+        assert judged or any(finding.ours == "not measured" for finding in outcome.findings)
+        assert not any("nan" in finding.ours for finding in outcome.findings)
+    else:
+        assert judged
         assert outcome.figures or name == "normface/table1"
         for draw in outcome.figures.values():
             draw()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import math
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -22,13 +23,14 @@ from hypersphere.reproduce.pocket.settings import Setting
 Floats = npt.NDArray[np.float64]
 PEOPLE = (
     "Pocket faces: cnn4 trained on 200 people with 20 images of 32 x 32, 620 steps of AdamW; tested on 400 other "
-    "people (identities 30,000,000 and up), on whom no setting was chosen. Gains are in points, the first interval "
-    "over people (paired, means of the seeds), the second over seeds. A sentence held where the whole first interval "
+    "people (identities 30,000,000 and up), on whom no setting was chosen. Gains are in points, with their interval "
+    "over people (paired, means of the seeds) and every seed's own. A sentence held where the whole interval "
     "and every seed are on its side; 'at least as good' held unless the interval is wholly below zero."
 )
 CLASSES = (
     "Pocket faces: cnn4 as a classifier of the people named, tested on 100 new images of each. Numbers are means over "
-    "seeds with Student's interval; a sentence held where every seed agrees."
+    "seeds with Student's interval; a sentence held where every seed agrees, even where the "
+    "interval of so few seeds reaches zero."
 )
 
 
@@ -58,8 +60,8 @@ class Gain:
         return self.mean >= 0 or self.high >= 0
 
     def text(self) -> str:
-        """`+1.20 (+0.80 to +1.60; seeds +0.50 to +1.90)`."""
-        over_seeds = f"; seeds {interval(self.seeds, '+.2f')}" if len(self.seeds) > 1 else ""
+        """`+1.20 (+0.80 to +1.60; seeds +0.50, +1.20, +1.90)`."""
+        over_seeds = f"; seeds {each(self.seeds, '+.2f')}" if len(self.seeds) > 1 else ""
         return f"{self.mean:+.2f} ({self.low:+.2f} to {self.high:+.2f}{over_seeds})"
 
 
@@ -103,9 +105,10 @@ class Evidence:
         label = f"{setting.title}{f': {unit}' if unit else ''}"
         problem = self.stopped(setting)
         if problem:
-            return Finding(what=label, ours="none", paper=paper, note=problem)
+            return Finding(what=label, ours="not measured", paper=paper, note=problem)
         values = self.values(setting, name)
-        spread = f" ({interval(values, f'.{digits}f')})" if len(values) > 1 else ""
+        bounds = (0.0, 100.0) if unit.endswith("%") else (-math.inf, math.inf)
+        spread = f" ({interval(values, f'.{digits}f', bounds)})" if len(values) > 1 else ""
         return Finding(what=label, ours=f"{values.mean():.{digits}f}{spread}", paper=paper)
 
     def printed(self, row: str, column: str) -> str:
@@ -153,23 +156,21 @@ class Evidence:
         if gain is None:
             problem = self.stopped(worse)
             if problem and not self.stopped(better):
-                return self.job.claim(True, "the other did not train", sentence=said, note=problem)
-            return self.job.claim(False, "not measured", sentence=said, note=self.stopped(better))
+                return self.job.claim(True, "a run of the other stopped", sentence=said, note=problem)
+            return self.job.claim(False, "a run of it stopped", sentence=said, note=self.stopped(better))
         held = gain.not_worse if equal else gain.better
         undecided = "" if held or gain.high < 0 or equal else "undecided: not every seed, or not the whole interval"
         return self.job.claim(held, gain.text(), sentence=said, note=undecided)
 
     def larger(self, name: str, large: Setting, small: Setting, *, sentence: str = "", digits: int = 2) -> Finding:
-        """That a number is larger under one setting than under another, in every seed."""
+        """That a number is larger under one setting than under another, in every seed; open where a run stopped."""
         one, two = self.values(large, name), self.values(small, name)
         said = sentence or f"{name} is larger under {large.title} than under {small.title}"
         problem = self.stopped(large) or self.stopped(small)
-        gains = one - two
-        held = bool(np.isfinite(gains).all() and (gains > 0).all())
-        text = f"{one.mean():.{digits}f} and {two.mean():.{digits}f}"
-        if len(gains) > 1 and np.isfinite(gains).all():
-            text += f"; difference {interval(gains, f'+.{digits}f')}"
-        return self.job.claim(held, text, sentence=said, note=problem)
+        if problem:
+            return Finding(what=said, ours="not measured", note=problem)
+        text = f"{one.mean():.{digits}f} and {two.mean():.{digits}f}{difference(one - two, digits)}"
+        return self.job.claim(bool((one > two).all()), text, sentence=said)
 
     def best_inside(
         self, settings: Sequence[Setting], outcome: str, *, none: Setting | None = None, sentence: str = ""
@@ -218,14 +219,26 @@ def subjects_of(setting: Setting, outcome: str) -> tuple[npt.NDArray[np.int64], 
     return people, people
 
 
-def interval(values: npt.ArrayLike, form: str) -> str:
-    """Student's 95 % interval of the mean of a few values."""
+def each(values: Sequence[float] | Floats, form: str) -> str:
+    """`+0.50, +1.20, +1.90`."""
+    return ", ".join(f"{value:{form}}" for value in values)
+
+
+def difference(values: Floats, digits: int) -> str:
+    """`; difference -0.01 to +0.05, by seed +0.010, +0.020, +0.030`; nothing of one seed."""
+    if len(values) < 2:
+        return ""
+    return f"; difference {interval(values, f'+.{digits}f')}, by seed {each(values, f'+.{digits + 1}f')}"
+
+
+def interval(values: npt.ArrayLike, form: str, bounds: tuple[float, float] = (-math.inf, math.inf)) -> str:
+    """Student's 95 % interval of the mean of a few values, cut at the bounds of what they can be."""
     from scipy.stats import t
 
     numbers: Floats = np.asarray(values, dtype=np.float64)
     mean = numbers.mean()
     half = t.ppf(0.975, len(numbers) - 1) * numbers.std(ddof=1) / math.sqrt(len(numbers)) if len(numbers) > 1 else 0.0
-    return f"{mean - half:{form}} to {mean + half:{form}}"
+    return f"{max(mean - half, bounds[0]):{form}} to {min(mean + half, bounds[1]):{form}}"
 
 
 Judge = Callable[[Evidence], Outcome]
@@ -244,7 +257,8 @@ def pocket_item(name: str, settings: Sequence[Setting]) -> Callable[[Judge], Jud
                 raise ValueError(f"{name}: {len(got.failures)} runs failed, first {next(iter(got.failures.values()))}")
             records = {setting: [got.records[setting.key(seed)] for seed in job.seeds] for setting in settings}
             outcome = judge(Evidence(job, records))
-            outcome = replace(outcome, notes=[*outcome.notes, _trained(got.records)])
+            findings = [_measured(finding) for finding in outcome.findings]
+            outcome = replace(outcome, findings=findings, notes=[*outcome.notes, _trained(got.records)])
             lost = [s.title for s in settings if s.measure == "features" and all(r.stopped for r in records[s])]
             if not lost:
                 return outcome
@@ -254,6 +268,13 @@ def pocket_item(name: str, settings: Sequence[Setting]) -> Callable[[Judge], Jud
         return judge
 
     return enter
+
+
+def _measured(finding: Finding) -> Finding:
+    """A finding with a NaN among its numbers, of a run that stopped, is left open."""
+    if not re.search(r"\bnan\b", finding.ours):
+        return finding
+    return replace(finding, ours="not measured", held=None, note=finding.note or "a run stopped")
 
 
 def _trained(records: Mapping[str, Record]) -> str:

@@ -133,6 +133,10 @@ _TABLE4 = {
 }
 
 
+_HARDLY = 60.0
+"""Accuracy on pairs, in per cent, below which a network has hardly trained."""
+
+
 @pocket_item("normface/table4", [_PLAIN, *_TABLE4.values()])
 def light_cnn(evidence: Evidence) -> Outcome:
     """Table 4: LightCNN with and without normalisation."""
@@ -146,10 +150,14 @@ def light_cnn(evidence: Evidence) -> Outcome:
         said = f"{row} is better than plain softmax, both with mirror images"
         findings.append(evidence.better(setting, _PLAIN, "pairs mirror", sentence=said))
     settings = [_PLAIN, *_TABLE4.values()]
+    weak = [setting.title for setting in settings if evidence.mean(setting, "pairs") < _HARDLY]
+    untrained = (
+        [f"Hardly trained, so that their losing says little: {'; '.join(weak)} (a guess has 50 %)."] if weak else []
+    )
     return Outcome(
         findings=findings,
         figures={"table4": lambda: draw_rows(evidence, settings, "pairs mirror", "accuracy on unseen pairs, %")},
-        notes=[PEOPLE, "Here LightCNN-9 on grey images, 8 epochs from scratch; the paper fine-tunes."],
+        notes=[PEOPLE, "Here LightCNN-9 on grey images, 8 epochs from scratch; the paper fine-tunes.", *untrained],
     )
 
 

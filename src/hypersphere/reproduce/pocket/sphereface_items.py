@@ -12,7 +12,7 @@ from torch import Tensor
 from hypersphere.geometry import normalize
 from hypersphere.plots import Line, Panel, draw_features, draw_panels, draw_spheres
 from hypersphere.reproduce.items import Finding, Outcome
-from hypersphere.reproduce.pocket.evidence import CLASSES, PEOPLE, Evidence, Floats, interval, pocket_item
+from hypersphere.reproduce.pocket.evidence import CLASSES, PEOPLE, Evidence, Floats, difference, pocket_item
 from hypersphere.reproduce.pocket.figures import draw_rows
 from hypersphere.reproduce.pocket.grid import A_SOFTMAX, CENTER, SOFTMAX
 from hypersphere.reproduce.pocket.records import Record
@@ -42,13 +42,11 @@ def ratios(evidence: Evidence, setting: Setting) -> Floats:
 def falling(evidence: Evidence, before: Setting, after: Setting) -> Finding:
     """That the ratio is smaller for one setting than for the one before, in every seed."""
     one, two = ratios(evidence, before), ratios(evidence, after)
-    change = f"; difference {interval(two - one, '+.3f')}" if len(one) > 1 else ""
-    return evidence.job.claim(
-        bool((two < one).all()),
-        f"{one.mean():.3f}, then {two.mean():.3f}{change}",
-        sentence=f"angles within a class over those between classes fall from {before.title} to {after.title}",
-        note=evidence.stopped(before) or evidence.stopped(after),
-    )
+    sentence = f"angles within a class over those between classes fall from {before.title} to {after.title}"
+    if problem := evidence.stopped(before) or evidence.stopped(after):
+        return Finding(what=sentence, ours="not measured", note=problem)
+    text = f"{one.mean():.3f}, then {two.mean():.3f}{difference(two - one, 3)}"
+    return evidence.job.claim(bool((two < one).all()), text, sentence=sentence)
 
 
 def drawn(evidence: Evidence, setting: Setting, images: int = _SHOWN) -> tuple[str, Tensor, Tensor]:
