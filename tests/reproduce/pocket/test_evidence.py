@@ -163,7 +163,7 @@ def fake_record(setting: Setting, seed: int, rng: np.random.Generator) -> Record
         "histogram similarity": histogram,
         "histogram margin": histogram,
         "history": np.cumsum(rng.random((10, 4)), 0),
-        "bias": np.array([-1.0]),
+        "bias": rng.normal(size=100),
     }
     if setting.measure == "features":
         labels = np.repeat(np.arange(data.identities), 200)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from hypersphere.data import long_tailed_counts
 from hypersphere.plots import Panel, draw_panels
 from hypersphere.reproduce.items import Finding, Outcome
 from hypersphere.reproduce.pocket.evidence import CLASSES, Evidence, pocket_item
@@ -228,7 +229,10 @@ def _staged(name: str, *stage: str) -> list[Setting]:
     ]
 
 
-_CE = [_tail("CE"), _tail("CE + R_w", _CENTROID.format(10.0))]
+TAILED = _tail("CE")
+"""Softmax with biases on 100 people with 60 down to 3 images."""
+TAILED_COUNTS = long_tailed_counts(100, 60, 20.0)
+_CE = [TAILED, _tail("CE + R_w", _CENTROID.format(10.0))]
 _CRT, _MISLAS = _staged("cRT"), _staged("MiSLAS", *_SMOOTH)
 
 

@@ -15,6 +15,7 @@ from hypersphere.reproduce.items import Finding, Outcome
 from hypersphere.reproduce.pocket.evidence import CLASSES, PEOPLE, Evidence, Floats, difference, pocket_item
 from hypersphere.reproduce.pocket.figures import draw_rows
 from hypersphere.reproduce.pocket.grid import A_SOFTMAX, CENTER, SOFTMAX
+from hypersphere.reproduce.pocket.imbalance_items import TAILED, TAILED_COUNTS
 from hypersphere.reproduce.pocket.records import Record
 from hypersphere.reproduce.pocket.settings import Setting, features, people
 
@@ -111,12 +112,19 @@ def six_people(evidence: Evidence) -> Outcome:
     )
 
 
-@pocket_item("sphereface/fig10", [SOFTMAX])
+_BY_CHANCE = 0.165
+"""A correlation over 100 classes is larger by chance one time in twenty."""
+
+
+@pocket_item("sphereface/fig10", [SOFTMAX, TAILED])
 def biases(evidence: Evidence) -> Outcome:
-    """Fig. 10: the biases of the last layer."""
+    """Fig. 10: the biases of the last layer, and how they go with the size of a class."""
     spreads = evidence.values(SOFTMAX, "logit spread")
     all_biases = [record.arrays.get("bias", np.full(1, np.nan)) for record in evidence.records[SOFTMAX]]
     shares = np.array([bias.std() for bias in all_biases]) / spreads
+
+    tailed = [record.arrays.get("bias", np.full(100, np.nan)) for record in evidence.records[TAILED]]
+    correlations = [float(np.corrcoef(bias, TAILED_COUNTS)[0, 1]) for bias in tailed]
 
     def histogram() -> Figure:
         bins = np.linspace(-1, 1, 81) * max(float(np.abs(bias).max()) for bias in all_biases)
@@ -124,14 +132,30 @@ def biases(evidence: Evidence) -> Outcome:
             Line(f"seed {seed}", (bins[1:] + bins[:-1]) / 2, np.histogram(bias, bins)[0])
             for seed, bias in zip(evidence.job.seeds, all_biases, strict=True)
         ]
-        return draw_panels([Panel("softmax, 200 people", "bias", "people", lines)], width=4.8)
+        points = [
+            Line(f"seed {seed}", TAILED_COUNTS, bias, "o")
+            for seed, bias in zip(evidence.job.seeds, tailed, strict=True)
+        ]
+        return draw_panels(
+            [
+                Panel("softmax, 200 people, 20 images each", "bias", "people", lines),
+                Panel("softmax, 100 people, long-tailed", "training images of the person", "bias", points),
+            ],
+            width=4.8,
+        )
 
     claim = evidence.job.claim(
         bool((shares < 0.1).all()),
         f"deviation of the biases over that of the logits: {', '.join(f'{share:.3f}' for share in shares)}",
         note="near zero: below 0.1 in every seed. All classes have 20 images, so nothing asks for a bias",
     )
-    return Outcome(findings=[claim], figures={"fig10": histogram}, notes=[PEOPLE])
+    grows = Finding(
+        what="the bias of a class grows with its number of images: correlation over 100 people with 60 to 3 images",
+        ours=", ".join(f"{correlation:+.2f}" for correlation in correlations),
+        held=all(correlation > _BY_CHANCE for correlation in correlations),
+        note=f"held: above {_BY_CHANCE} (5 %, one-sided) in every seed",
+    )
+    return Outcome(findings=[claim, grows], figures={"fig10": histogram}, notes=[PEOPLE])
 
 
 _MARGINS = (SOFTMAX, *A_SOFTMAX.values())
