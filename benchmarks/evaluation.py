@@ -12,7 +12,6 @@ shrinks pairs and distractors, and templates and probes by its square root.
 from __future__ import annotations
 
 import argparse
-import csv
 import math
 import multiprocessing
 import os
@@ -28,7 +27,7 @@ from typing import Any
 
 import hypersphere as hs
 from hypersphere.cli.bench_head import peak_bytes
-from hypersphere.cli.bench_rows import device_name
+from hypersphere.cli.bench_rows import append_row, device_name
 
 RESULTS = Path(__file__).parent / "results" / "evaluation.csv"
 DIM = 512
@@ -213,27 +212,20 @@ def append_rows(path: Path, threads: int, rows: list[Measured]) -> None:
         "platform": f"{platform.system()} {platform.machine()}",
         "cpu": device_name("cpu"),
     }
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with path.open("a", newline="") as file:
-        writer: Any = None
-        for row in rows:
-            table = {
-                "date_utc": datetime.now(UTC).isoformat(timespec="seconds"),
-                "task": row.task,
-                "contestant": row.contestant,
-                "scale": row.scale,
-                "size": row.size.replace(",", ""),
-                "dim": DIM,
-                "threads": threads,
-                "seconds": f"{row.seconds:.2f}",
-                "peak_mib": f"{row.peak_mib:.0f}",
-                **end,
-            }
-            if writer is None:
-                writer = csv.DictWriter(file, list(table), lineterminator="\n")
-                if file.tell() == 0:
-                    writer.writeheader()
-            writer.writerow(table)
+    for row in rows:
+        table = {
+            "date_utc": datetime.now(UTC).isoformat(timespec="seconds"),
+            "task": row.task,
+            "contestant": row.contestant,
+            "scale": row.scale,
+            "size": row.size.replace(",", ""),
+            "dim": DIM,
+            "threads": threads,
+            "seconds": f"{row.seconds:.2f}",
+            "peak_mib": f"{row.peak_mib:.0f}",
+            **end,
+        }
+        append_row(path, table)
 
 
 def arguments() -> argparse.Namespace:

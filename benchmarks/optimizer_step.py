@@ -17,7 +17,6 @@ kernel with other launches, and writes nothing.
 from __future__ import annotations
 
 import argparse
-import csv
 import platform
 import statistics
 from collections.abc import Callable
@@ -29,6 +28,7 @@ import torch
 from torch import Tensor, nn
 
 import hypersphere as hs
+from hypersphere.cli.bench_rows import append_row
 from hypersphere.engines import steps, use_triton
 from hypersphere.engines.steps import AdamState, adamw_rows, sgd_rows
 from hypersphere.geometry import EPS, normalize
@@ -318,12 +318,8 @@ def append_rows(path: Path, rows: list[dict[str, Any]], speed: float) -> None:
         "python": platform.python_version(),
         "device": torch.cuda.get_device_name(),
     }
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with path.open("a", newline="") as file:
-        writer = csv.DictWriter(file, [*start, *rows[0], *end], lineterminator="\n")
-        if file.tell() == 0:
-            writer.writeheader()
-        writer.writerows({**start, **row, **end} for row in rows)
+    for row in rows:
+        append_row(path, {**start, **row, **end})
 
 
 def main() -> None:
