@@ -1,4 +1,4 @@
-"""One headless browser per worker, with the explorer's page in it."""
+"""The explorer's page in a headless browser."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -6,17 +6,7 @@ from pathlib import Path
 import pytest
 
 from hypersphere.theory import save_explorer
-from tests.theory.browser import NAMES, Browser, find_browser
-
-
-@pytest.fixture(scope="session")
-def chromium(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
-    program = find_browser()
-    if program is None:
-        pytest.skip(f"no browser: none of {', '.join(NAMES)} is installed")
-    browser = Browser(program, tmp_path_factory.mktemp("profile"))
-    yield browser
-    browser.close()
+from tests.browser import Browser
 
 
 @pytest.fixture(scope="session")

@@ -19,8 +19,8 @@ from hypersphere.theory import (
     wrong_class_gradient,
 )
 from hypersphere.theory.tammes import BEST_KNOWN
+from tests.browser import Browser
 from tests.theory import explorer_reference as reference
-from tests.theory.browser import Browser
 
 DEGREES = np.array([2.0, 20.0, 38.5, 40.0, 55.0, 75.0, 88.0, 110.0, 150.0, 178.0])
 FEW = np.array([21.0, 75.0, 110.0])

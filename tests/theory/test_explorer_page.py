@@ -13,7 +13,7 @@ from xml.etree import ElementTree as ET
 import pytest
 
 from hypersphere.theory import explorer
-from tests.theory.browser import Browser
+from tests.browser import Browser
 
 ROOT = Path(__file__).parents[2]
 SVG = "http://www.w3.org/2000/svg"

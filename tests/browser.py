@@ -37,7 +37,8 @@ class Browser:
         to_browser, self._out = os.pipe()
         self._in, from_browser = os.pipe()
         words = [program, "--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage"]
-        words += ["--no-first-run", "--disable-background-networking", f"--user-data-dir={profile}"]
+        words += ["--no-first-run", "--disable-background-networking", "--disable-component-update"]
+        words += ["--disable-sync", "--disable-quic", f"--user-data-dir={profile}"]
         words += ["--remote-debugging-pipe", "about:blank"]
         self._process = subprocess.Popen(
             [sys.executable, "-c", _LAUNCH, str(to_browser), str(from_browser), *words],
