@@ -1,10 +1,34 @@
-"""hypersphere: learn, measure, understand and use embeddings on the unit sphere."""
+"""hypersphere: learn, measure, understand and use embeddings on the unit sphere.
 
-from hypersphere import geometry
-from hypersphere.backbones import create_backbone, list_backbones
-from hypersphere.evaluation.protocols import list_protocols
-from hypersphere.heads import Head, PairLoss, RowAdamW, RowSGD, create_head, create_loss, list_heads
+Names are loaded when they are first used, so that `hypersphere --help` does not wait for torch.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
 from hypersphere.version import __version__
+
+if TYPE_CHECKING:
+    from hypersphere import (
+        backbones,
+        core,
+        data,
+        engines,
+        evaluation,
+        geometry,
+        heads,
+        losses,
+        models,
+        plots,
+        reproduce,
+        theory,
+        training,
+    )
+    from hypersphere.backbones import create_backbone, list_backbones
+    from hypersphere.evaluation.protocols import list_protocols
+    from hypersphere.heads import Head, PairLoss, RowAdamW, RowSGD, create_head, create_loss, list_heads
 
 __all__ = [
     "Head",
@@ -12,11 +36,50 @@ __all__ = [
     "RowAdamW",
     "RowSGD",
     "__version__",
+    "backbones",
+    "core",
     "create_backbone",
     "create_head",
     "create_loss",
+    "data",
+    "engines",
+    "evaluation",
     "geometry",
+    "heads",
     "list_backbones",
     "list_heads",
     "list_protocols",
+    "losses",
+    "models",
+    "plots",
+    "reproduce",
+    "theory",
+    "training",
 ]
+
+_OWNERS = {
+    "Head": "heads",
+    "PairLoss": "heads",
+    "RowAdamW": "heads",
+    "RowSGD": "heads",
+    "create_backbone": "backbones",
+    "create_head": "heads",
+    "create_loss": "heads",
+    "list_backbones": "backbones",
+    "list_heads": "heads",
+    "list_protocols": "evaluation.protocols",
+}
+"""The room of each name that is not a room itself."""
+
+
+def __getattr__(name: str) -> Any:
+    if name not in __all__:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    owner = _OWNERS.get(name)
+    value = import_module(f"{__name__}.{owner or name}")
+    globals()[name] = value = getattr(value, name) if owner else value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

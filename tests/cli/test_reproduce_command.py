@@ -34,7 +34,6 @@ def test_an_item_writes_result_figures_and_pages(tmp_path: Path, capsys: pytest.
     ("words", "message"),
     [
         (["sphereface2/fig66"], "did you mean 'sphereface2/fig6'?"),
-        (["--kind", "teory"], "did you mean 'theory'?"),
         (["--paper", "sphereface3"], "did you mean 'sphereface'?"),
         (["sphereface/fig7"], "needs CASIA-WebFace"),
         (["sphereface2/fig6", "--all"], "--all"),

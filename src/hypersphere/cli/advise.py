@@ -7,27 +7,9 @@ import math
 import textwrap
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Any
 
+from hypersphere.cli.commands.advise import MARGINS
 from hypersphere.theory import Advice, Choice, Setting, advise, termination_angle, warn
-
-_MARGINS = ("m0", "m1", "m2", "m3")
-
-
-def add_command(commands: Any) -> None:
-    """Add `advise` to the command line."""
-    parser = commands.add_parser(
-        "advise", help="recommend scale and margins from the numbers of classes and dimensions"
-    )
-    parser.add_argument("--classes", type=int, help="how many classes (or --counts)")
-    parser.add_argument("--dim", type=int, required=True, help="dimensions of the embedding")
-    parser.add_argument("--scale", type=float, help="a scale of your own")
-    parser.add_argument(
-        "--counts", type=Path, help="a text file with the number of samples of every class, one per line"
-    )
-    for name in _MARGINS:
-        parser.add_argument(f"--{name}", type=float, help="a margin of your own to judge")
-    parser.set_defaults(run=run)
 
 
 def run(options: argparse.Namespace) -> None:
@@ -38,7 +20,7 @@ def run(options: argparse.Namespace) -> None:
     classes = options.classes if counts is None or options.classes is not None else len(counts)
     advice = advise(classes, options.dim, scale=options.scale, class_counts=counts)
     _print_advice(advice)
-    own = {name: getattr(options, name) for name in _MARGINS if getattr(options, name) is not None}
+    own = {name: getattr(options, name) for name in MARGINS if getattr(options, name) is not None}
     if own:
         _print_own(Setting(num_classes=classes, dim=options.dim, scale=advice.setting.scale, **own), own)
 
@@ -95,7 +77,7 @@ def _print_alternatives(alternatives: Iterable[tuple[float, tuple[Choice, ...]]]
     print(f"other scales  {'m0':>7}{'m1':>7}{'m2':>7}{'m3':>7}")
     for scale, choices in alternatives:
         values = {choice.margin: f"{choice.value:.3f}" for choice in choices}
-        print(f"{scale:>12g}  " + "".join(f"{values.get(name, '-'):>7}" for name in _MARGINS))
+        print(f"{scale:>12g}  " + "".join(f"{values.get(name, '-'):>7}" for name in MARGINS))
     print()
 
 

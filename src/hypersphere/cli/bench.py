@@ -15,7 +15,6 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from hypersphere.cli.bench_head import add_head
 from hypersphere.cli.bench_rows import append_row, device_name
 from hypersphere.core import check_integer
 from hypersphere.core.config import build
@@ -25,35 +24,6 @@ from hypersphere.training import Processes, Recipe, Trainer, join_processes
 from hypersphere.version import __version__
 
 _IDENTITIES, _IMAGES = 64, 16
-
-
-def add_command(commands: Any) -> None:
-    """Add `bench` to the command line."""
-    bench = commands.add_parser("bench", help="measure speed on this machine")
-    kinds = bench.add_subparsers(title="what to measure", metavar="WHAT", required=True)
-    train = kinds.add_parser(
-        "train",
-        help="images a second of whole training steps: reading JPEG files, augmentation, network, head, optimizer",
-    )
-    train.add_argument(
-        "--backbones",
-        default="sfnet20,sfnet64,iresnet18,iresnet50,iresnet100",
-        help="names, separated by commas (%(default)s)",
-    )
-    train.add_argument("--batch", type=int, default=128, help="images a step (%(default)s)")
-    train.add_argument("--size", type=int, default=112, help="height and width of the images (%(default)s)")
-    train.add_argument("--classes", type=int, default=10_572, help="of the head, CosFace (%(default)s)")
-    train.add_argument("--steps", type=int, default=50, help="measured steps, after --warmup more (%(default)s)")
-    train.add_argument("--warmup", type=int, default=20, help="steps before the clock starts (%(default)s)")
-    train.add_argument("--precision", default="bfloat16", help="float32, bfloat16 or float16 (%(default)s)")
-    train.add_argument("--device", help="cpu or cuda; what there is by default")
-    train.add_argument(
-        "--workers", type=int, default=min(8, os.cpu_count() or 1), help="threads that load (%(default)s)"
-    )
-    train.add_argument("--no-compile", dest="compile", action="store_false", help="without torch.compile")
-    train.add_argument("--csv", type=Path, help="a file to append the rows to")
-    train.set_defaults(run=run_train)
-    add_head(kinds)
 
 
 class Crowd:

@@ -36,33 +36,6 @@ _HOT_SECONDS, _SLOW_MS = 0.7, 300.0
 _PEERS = {"pytorch-metric-learning": "pytorch_metric_learning", "Liger": "liger_kernel", "CCE": "cut_cross_entropy"}
 
 
-def add_head(kinds: Any) -> None:
-    """Add `bench head`."""
-    head = kinds.add_parser(
-        "head", help="time and memory of losses with many classes, ours beside others', over those of three products"
-    )
-    head.add_argument("--classes", help="numbers of classes, separated by commas")
-    head.add_argument("--rows", type=int, help="embeddings in the batch (1024 on a GPU, 256 on a CPU)")
-    head.add_argument("--dim", type=int, default=512, help="width of the embeddings (%(default)s)")
-    head.add_argument("--repeats", type=int, default=10, help="measured steps (%(default)s)")
-    head.add_argument("--threads", type=int, default=torch.get_num_threads(), help="on a CPU (%(default)s)")
-    head.add_argument("--device", help="cpu or cuda; what there is by default")
-    head.add_argument("--only", help="contestants whose names hold one of these words, separated by commas")
-    head.add_argument("--csv", type=Path, help="a file to append the rows to")
-    head.add_argument("--figure", type=Path, help="a picture of time and memory over the number of classes")
-    head.add_argument(
-        "--plan",
-        nargs=4,
-        type=int,
-        metavar=("C", "N", "d", "P"),
-        help="instead, forecast bytes, memory and time of C classes and N rows in all shared over up to P processes",
-    )
-    head.add_argument("--bandwidth", type=float, default=25.0, help="of --plan: GB/s a process sends (%(default)s)")
-    head.add_argument("--latency", type=float, default=20.0, help="of --plan: microseconds a collective (%(default)s)")
-    head.add_argument("--check", action="store_true", help="of --plan: compare with 1 to 4 gloo processes started here")
-    head.set_defaults(run=run_head)
-
-
 class Measured(NamedTuple):
     """Milliseconds of a step: median and quartiles of a burst, and when the device is hot; peak memory in MiB."""
 
@@ -75,6 +48,8 @@ class Measured(NamedTuple):
 
 def run_head(options: argparse.Namespace) -> None:
     """Measure every contestant at every size, and print a table for each; or plan for several processes."""
+    if options.threads is None:
+        options.threads = torch.get_num_threads()
     if options.plan is not None:
         run_plan(options)
         return

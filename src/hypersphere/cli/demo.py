@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+import argparse
 import json
 import time
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 from hypersphere.cli.demo_report import COLUMNS, FARS, LOSSES, RECIPE, Outcome, Sphere, build_report, row, sphere
 from hypersphere.core import Progress
@@ -34,12 +34,9 @@ class Extent:
     pairs: int = 12_000
 
 
-def add_command(commands: Any) -> None:
-    """Add `demo` to the command line."""
-    parser = commands.add_parser("demo", help="train three losses on pocket faces and compare them in a report")
-    parser.add_argument("--out", type=Path, default=Path("runs/demo"), help="folder of runs and report (%(default)s)")
-    parser.add_argument("--seed", type=int, default=0, help="of weights, order and augmentation (%(default)s)")
-    parser.set_defaults(run=lambda options: run_demo(options.out, options.seed))
+def run(options: argparse.Namespace) -> None:
+    """Run the demo as large as it is."""
+    run_demo(options.out, options.seed)
 
 
 def run_demo(out: Path, seed: int, extent: Extent | None = None) -> None:

@@ -4,11 +4,8 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Sequence
-from pathlib import Path
-from typing import Any
 
-from hypersphere.cli.embedding import add_inputs, finish, make_embeddings, rate, save_embeddings
-from hypersphere.cli.protocols import add_protocols
+from hypersphere.cli.embedding import finish, make_embeddings, save_embeddings
 from hypersphere.core import Progress
 from hypersphere.data import NamedImages
 from hypersphere.evaluation.compare import (
@@ -18,55 +15,9 @@ from hypersphere.evaluation.compare import (
     read_result,
     write_comparison,
 )
-from hypersphere.evaluation.comparison import SIMILARITIES, Comparison
+from hypersphere.evaluation.comparison import Comparison
 from hypersphere.evaluation.protocols import PairList, evaluate_pairs, read_pairs
 from hypersphere.evaluation.report import figure_cells
-from hypersphere.evaluation.verification import FARS
-
-
-def add_command(commands: Any) -> None:
-    """Add `evaluate` to the command line."""
-    parser = commands.add_parser(
-        "evaluate",
-        help="measure embeddings by a protocol; compare two results",
-        description="Measure embeddings by a protocol, with intervals and all choices on record; compare two results.",
-    )
-    parser.add_argument(
-        "--compare", nargs=2, type=Path, metavar=("A", "B"), help="two folders of results, side by side"
-    )
-    parser.add_argument("--out", type=Path, metavar="DIR", help="with --compare: write compare.html there")
-    parser.set_defaults(run=compare)
-    protocols = parser.add_subparsers(title="protocols", metavar="PROTOCOL")
-    _add_pairs(protocols)
-    add_protocols(protocols)
-
-
-def _add_pairs(protocols: Any) -> None:
-    parser = protocols.add_parser(
-        "pairs",
-        help="LFW, CALFW, CPLFW, AgeDB-30, CFP, .bin packs and any pair list",
-        description="Verify pairs: 10 folds, each at the best threshold of the others; ROC, EER, TAR at FAR. Several "
-        "lists are measured one by one and pooled.",
-    )
-    parser.add_argument(
-        "--pairs", type=Path, nargs="+", metavar="LIST", help="pair lists, CFP's Split/FP, or .bin packs"
-    )
-    parser.add_argument(
-        "--data",
-        type=Path,
-        metavar="PATH",
-        help="for --pairs and --images: a .bin, or a folder with a list and images",
-    )
-    add_inputs(parser)
-    compared = parser.add_argument_group("comparison")
-    compared.add_argument("--similarity", choices=SIMILARITIES, default="cosine", help="(%(default)s)")
-    compared.add_argument("--no-normalize", action="store_true", help="compare embeddings as they are")
-    compared.add_argument("--center", action="store_true", help="subtract the mean of the training folds")
-    compared.add_argument("--pca", type=int, metavar="N", help="N principal components of the training folds")
-    compared.add_argument(
-        "--far", type=rate, nargs="+", default=FARS, metavar="RATE", help="where TAR is wanted (1e-1 to 1e-6)"
-    )
-    parser.set_defaults(run=evaluate_pair_lists)
 
 
 def evaluate_pair_lists(options: argparse.Namespace) -> None:

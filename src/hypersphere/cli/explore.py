@@ -4,18 +4,8 @@ from __future__ import annotations
 
 import argparse
 import webbrowser
-from pathlib import Path
-from typing import Any
 
 from hypersphere.theory import save_explorer
-
-
-def add_command(commands: Any) -> None:
-    """Add `explore` to the command line."""
-    parser = commands.add_parser("explore", help="see losses over angles and on the sphere, on one offline page")
-    parser.add_argument("--out", type=Path, default=Path("runs/explore.html"), help="the HTML file (%(default)s)")
-    parser.add_argument("--open", action="store_true", help="open it in the browser")
-    parser.set_defaults(run=run)
 
 
 def run(options: argparse.Namespace) -> None:

@@ -7,29 +7,34 @@ import os
 import sys
 from collections.abc import Sequence
 
-from hypersphere.cli import advise, bench, data, demo, evaluate, explore, reproduce, theory, train
-from hypersphere.training import TrainingStopped
+from hypersphere.cli.commands import advise, bench, data, demo, evaluate, explore, reproduce, theory, train
+from hypersphere.cli.parser import Parser, find_run
+from hypersphere.core import Failure
 from hypersphere.version import __version__
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command; returns the exit status."""
-    parser = argparse.ArgumentParser(
-        prog="hypersphere", description="Learn, measure, understand and use embeddings on the unit sphere."
-    )
+def build_parser() -> Parser:
+    """All commands."""
+    parser = Parser(prog="hypersphere", description="Learn, measure, understand and use embeddings on the unit sphere.")
     parser.add_argument("--version", action="version", version=f"hypersphere {__version__}")
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
     for group in (demo, train, data, evaluate, theory, reproduce, explore, advise, bench):
         group.add_command(commands)
+    return parser
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command; returns the exit status."""
+    parser = build_parser()
     options, rest = parser.parse_known_args(arguments)
     _take_settings(parser, options, rest)
     try:
-        status = options.run(options)
+        status = find_run(options.run)(options)
         sys.stdout.flush()
     except BrokenPipeError:  # whoever read the output has seen enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 141
-    except (ValueError, OSError, ModuleNotFoundError, TrainingStopped) as error:
+    except (ValueError, OSError, ModuleNotFoundError, Failure) as error:
         print(f"hypersphere: {error}", file=sys.stderr)
         return 2
     except KeyboardInterrupt:

@@ -10,31 +10,8 @@ from typing import Any
 import torch
 
 from hypersphere.core import Progress, check_choice, check_integer
-from hypersphere.reproduce import KINDS, Entry, Result, load_catalogue, missing, run_entry, state, write_pages
+from hypersphere.reproduce import Entry, Result, load_catalogue, missing, run_entry, state, write_pages
 from hypersphere.reproduce.pocket import gather, settings_of
-
-
-def add_command(commands: Any) -> None:
-    """Add `reproduce` to the command line."""
-    parser = commands.add_parser("reproduce", help="every figure and table of the papers, by name")
-    parser.add_argument("items", nargs="*", metavar="ITEM", help="such as normface/fig5")
-    parser.add_argument("--list", action="store_true", help="list the items, with what each needs")
-    parser.add_argument("--all", action="store_true", help="run every item that can run (of --kind and --paper)")
-    parser.add_argument("--kind", help=f"only items of a kind: {', '.join(KINDS)}")
-    parser.add_argument("--paper", help="only items of a paper, such as normface")
-    parser.add_argument("--data", type=Path, help="the data set that a real item needs: a file or a folder")
-    parser.add_argument("--seeds", type=int, default=1, help="runs of each training, from seed 0 on (%(default)s)")
-    parser.add_argument("--jobs", type=int, default=1, help="pocket items: processes that train at once (%(default)s)")
-    parser.add_argument("--device", default="cpu", help="pocket items: cpu, or cuda, which all processes share (cpu)")
-    parser.add_argument("--cache", type=Path, help="pocket items: folder of their runs (OUT/cache)")
-    parser.add_argument("--epochs", type=int, help="of a real item that trains, such as the paper's own number")
-    parser.add_argument(
-        "--pages", action="store_true", help="assemble the pages from the results in --out, run nothing"
-    )
-    parser.add_argument(
-        "--out", type=Path, default=Path("runs/reproduce"), help="folder for results, images and pages (%(default)s)"
-    )
-    parser.set_defaults(run=run_reproduce)
 
 
 def run_reproduce(options: argparse.Namespace) -> int:

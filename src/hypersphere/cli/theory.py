@@ -4,39 +4,18 @@ from __future__ import annotations
 
 import argparse
 import textwrap
-from pathlib import Path
-from typing import Any
 
 import torch
 
+from hypersphere.cli.commands.theory import TOY
 from hypersphere.core import Progress
 from hypersphere.plots import save_figure
 from hypersphere.theory import ITEMS, OPTIMUM_DEGREES, TOY_LOSSES, draw_toy, solve_toy
 
-_TOY = "solve and draw the toy problem of the LM-Softmax paper (Fig. 3)"
-
-
-def add_command(commands: Any) -> None:
-    """Add `theory` to the command line."""
-    parser = commands.add_parser("theory", help="what the papers prove or show in small, computed")
-    parser.add_argument("--list", action="store_true", help="list the items")
-    parser.set_defaults(run=run_list)
-    items = parser.add_subparsers(title="items", metavar="ITEM")
-    for name, item in ITEMS.items():
-        one = items.add_parser(name, help=item.title)
-        folder = Path("runs/theory") / name
-        one.add_argument("--out", type=Path, default=folder, help="folder for PNG and SVG figures (%(default)s)")
-        one.set_defaults(run=run_item, item=item)
-    toy = items.add_parser("toy", help=_TOY)
-    toy.add_argument("--out", type=Path, default=Path("runs/toy"), help="folder for the picture (%(default)s)")
-    toy.add_argument("--steps", type=int, default=13_000, help="optimisation steps per loss (%(default)s)")
-    toy.add_argument("--seed", type=int, default=0, help="seed of prototypes and features (%(default)s)")
-    toy.set_defaults(run=run_toy)
-
 
 def run_list(options: argparse.Namespace) -> None:
     """Print every item with its line."""
-    for name, title in {**{name: item.title for name, item in ITEMS.items()}, "toy": _TOY}.items():
+    for name, title in {**{name: item.title for name, item in ITEMS.items()}, "toy": TOY}.items():
         print(f"{name:<16}{title}")
 
 
@@ -44,7 +23,7 @@ def run_item(options: argparse.Namespace) -> None:
     """Print the numbers beside the paper's, and write the figures."""
     options.out.mkdir(parents=True, exist_ok=True)
     torch.set_num_threads(1)
-    report = options.item.run()
+    report = ITEMS[options.item].run()
     print(f"{report.title}\n\n{report.table()}\n")
     for note in report.notes:
         print(textwrap.fill(note, 110), flush=True)

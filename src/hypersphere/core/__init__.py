@@ -8,10 +8,12 @@ from hypersphere.core.checks import (
     check_range,
     nearest,
 )
+from hypersphere.core.errors import Failure
 from hypersphere.core.progress import Progress, Reporter, part_of
 from hypersphere.core.registry import Registry
 
 __all__ = [
+    "Failure",
     "Progress",
     "Registry",
     "Reporter",

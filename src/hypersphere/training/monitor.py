@@ -9,6 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from hypersphere.core import Failure
 from hypersphere.geometry import class_margin, normalize
 from hypersphere.heads import Head
 from hypersphere.losses.angular import AnnealedLoss
@@ -20,7 +21,7 @@ _COLLAPSED_ANGLE = 105.0
 _MOMENTUM = 0.9
 
 
-class TrainingStopped(RuntimeError):
+class TrainingStopped(Failure):
     """Training cannot go on; the message says why."""
 
 
