@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import time
-from collections.abc import Callable
-from typing import TextIO
+import unicodedata
+from collections.abc import Callable, Iterator, Sequence
+from typing import ClassVar, TextIO
 
 Reporter = Callable[[int, int], None]
 """Called as `report(done, total)`."""
+
+_BAR, _SHORTEST_BAR, _SHORTEST_TITLE = 24, 6, 8
 
 
 def _clock(seconds: float) -> str:
@@ -32,8 +36,77 @@ def part_of(progress: Reporter | None, before: int, total: int) -> Reporter | No
     return None if progress is None else lambda done, _: progress(before + done, total)
 
 
+def terminal_width(stream: TextIO) -> int:
+    """The columns of the terminal behind a stream now: what COLUMNS says, the terminal itself, or 80."""
+    wanted = os.environ.get("COLUMNS", "")
+    if wanted.isdecimal() and int(wanted) > 0:
+        return int(wanted)
+    try:
+        return os.get_terminal_size(stream.fileno()).columns or 80
+    except (OSError, ValueError):
+        return 80
+
+
+def _cells(text: str) -> int:
+    """The columns that a text takes on a terminal: wide letters two, combining marks none."""
+    wide = sum(unicodedata.east_asian_width(letter) in "WF" for letter in text)
+    return len(text) + wide - sum(unicodedata.combining(letter) > 0 for letter in text)
+
+
+def _clip(text: str, width: int) -> str:
+    """A text in at most so many columns, an ellipsis where its end is missing."""
+    if _cells(text) <= width:
+        return text
+    while text and _cells(text) > width - 1:
+        text = text[:-1]
+    return f"{text}…" if width > 0 else ""
+
+
+def fit_line(title: str, share: float, figures: Sequence[str], width: int) -> str:
+    """The bar, the title and as many figures as a line of `width` columns holds.
+
+    Figures beyond the third go first, from the right; then the bar gets shorter, the third figure goes, the bar, the
+    second figure; then the title gets shorter. With room for nothing else the first figure itself is cut.
+
+    Args:
+        title: what is being done.
+        share: how much of it is done, 0 to 1.
+        figures: how far, how long still, how fast, and what else there is: the least wanted last.
+        width: of the line.
+    """
+    return next((line for line in _lines(title, share, figures, width) if _cells(line) <= width), "")
+
+
+def _lines(title: str, share: float, figures: Sequence[str], width: int) -> Iterator[str]:
+    """The line in ever shorter forms."""
+
+    def text(count: int) -> str:
+        return f"{title}: {', '.join(figures[:count])}"
+
+    def with_bar(length: int, rest: str) -> str:
+        filled = int(length * share)
+        return f"[{'#' * filled}{'.' * (length - filled)}] {rest}"
+
+    few = min(3, len(figures))
+    for count in range(len(figures), few, -1):
+        yield with_bar(_BAR, text(count))
+    for count in range(few, 0, -1):
+        room = width - _cells(text(count)) - 3
+        if room >= _SHORTEST_BAR:
+            yield with_bar(min(room, _BAR), text(count))
+        elif count <= 2:
+            yield text(count)
+    room = width - _cells(figures[0]) - 2
+    if room >= _SHORTEST_TITLE:
+        yield f"{_clip(title, room)}: {figures[0]}"
+    yield _clip(figures[0], width)
+
+
 class Progress:
     """A bar with rate and time left on a terminal, a plain line every few seconds in a log; silent below two seconds.
+
+    On a terminal it is one line, redrawn in place and never wider than the terminal is at that moment.
+    `Progress.silent = True` switches all of them off.
 
     Args:
         title: what is being done.
@@ -46,11 +119,13 @@ class Progress:
         ...         report(step + 1, 10)
     """
 
+    silent: ClassVar[bool] = False
+
     def __init__(self, title: str, unit: str = "it", stream: TextIO | None = None) -> None:
         self.title = title
         self.unit = unit
         self.stream = stream or sys.stderr
-        self.terminal = self.stream.isatty()
+        self.terminal = self.stream.isatty() and os.environ.get("TERM") != "dumb"
         self.interval = 0.1 if self.terminal else 10.0
         self.start = self.shown = time.monotonic()
         self.drawn = False
@@ -73,16 +148,17 @@ class Progress:
     def __call__(self, done: int, total: int, note: str = "") -> None:
         """Show how far the work is; `note` is said besides."""
         now = time.monotonic()
-        if now - self.start < 2.0 or (now - self.shown < self.interval and done < total):
+        if self.silent or now - self.start < 2.0 or (now - self.shown < self.interval and done < total):
             return
         self.shown = now
         self.drawn = True
         rate = (done - self.base[0]) / max(now - self.base[1], 1e-9)
         left = _clock((total - done) / rate) if rate > 0 else "?"
-        line = f"{self.title}: {done:,}/{total:,} {self.unit}, {_speed(rate)}, {left} left{f', {note}' if note else ''}"
+        figures = [f"{done:,}/{total:,} {self.unit}", f"{left} left", _speed(rate), *note.split(", ")]
+        figures = [figure for figure in figures if figure]
         if self.terminal:
-            filled = 24 * done // max(total, 1)
-            self.stream.write(f"\r\x1b[2K[{'#' * filled}{'.' * (24 - filled)}] {line}")
+            line = fit_line(self.title, done / max(total, 1), figures, terminal_width(self.stream) - 1)
+            self.stream.write(f"\r\x1b[2K{line}")
         else:
-            self.stream.write(line + "\n")
+            self.stream.write(f"{self.title}: {', '.join(figures)}\n")
         self.stream.flush()
