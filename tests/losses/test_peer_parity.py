@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 import hypersphere as hs
 
-peer = pytest.importorskip("pytorch_metric_learning.losses", reason="needs the extra hypersphere[bench]")
+peer = pytest.importorskip("pytorch_metric_learning.losses", reason="needs the extra hypersphere-learn[bench]")
 distances = pytest.importorskip("pytorch_metric_learning.distances")
 miners = pytest.importorskip("pytorch_metric_learning.miners")
 reducers = pytest.importorskip("pytorch_metric_learning.reducers")

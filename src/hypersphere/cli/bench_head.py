@@ -27,7 +27,7 @@ import torch
 from hypersphere.cli.bench_plan import run_plan
 from hypersphere.cli.bench_rows import append_row, chosen_device, device_name
 from hypersphere.cli.contestants import FLOOR, Size, Step, contestants, draw
-from hypersphere.core import Progress, check_integer
+from hypersphere.core import Progress, check_integer, import_extra
 from hypersphere.plots import Line, Panel, draw_panels, save_figure
 from hypersphere.version import __version__
 
@@ -71,6 +71,8 @@ def run_head(options: argparse.Namespace) -> None:
             raise ValueError(f"--classes {classes}: {text!r} is no number of classes, an integer of at least 2")
     if options.figure is not None and options.figure.suffix not in (".png", ".svg", ".pdf"):
         raise ValueError(f"--figure {options.figure}: its name must end in .png, .svg or .pdf")
+    if options.figure is not None:
+        import_extra("matplotlib", "--figure")
     results: dict[int, dict[str, Measured | str]] = {}
     for text in classes.split(","):
         size = Size(rows, options.dim, int(text), device, options.threads)

@@ -55,7 +55,11 @@ def inspect(options: argparse.Namespace) -> None:
     if cameras is not None:
         print(f"{'cameras':<14}{len(np.unique(cameras))}")
     wanted = min(options.sample or count, count)
-    sizes, unreadable = _read(source, np.linspace(0, count - 1, wanted).round().astype(np.int64))
+    try:
+        sizes, unreadable = _read(source, np.linspace(0, count - 1, wanted).round().astype(np.int64))
+    except ModuleNotFoundError as error:  # without Pillow; sets of pixels are read all the same
+        print(f"Sizes and unreadable images are left out: {error}")
+        return
     common = ", ".join(f"{size} ({number:,})" for size, number in sizes.most_common(4))
     more = f" and {len(sizes) - 4} more" if len(sizes) > 4 else ""
     print(f"{'sizes':<14}{common or '-'}{more}")

@@ -13,7 +13,7 @@ import numpy as np
 import torch
 
 from hypersphere.cli.models import open_models
-from hypersphere.core import Progress
+from hypersphere.core import Progress, install_hint, is_installed
 from hypersphere.data import NamedImages, UnreadableImage
 from hypersphere.data.files import Staged, is_image_name
 from hypersphere.data.images import Image
@@ -104,7 +104,9 @@ def finish(result: Result, out: Path, sources: Mapping[str, NamedImages | None],
         return None
 
     write_result(result, out)
-    report = write_report(result, out, title=f"{result.protocol}: {title}", pictures=picture)
+    report: Path | str = install_hint("matplotlib", "The report is left out: drawing its figures")
+    if is_installed("matplotlib"):
+        report = write_report(result, out, title=f"{result.protocol}: {title}", pictures=picture)
     print(f"{result.protocol}: {title}")
     width = max(26, *(len(name) + 2 for name in (*result.counts, *result.metrics)))
     for name, count in result.counts.items():

@@ -9,7 +9,8 @@ from typing import Any
 
 import torch
 
-from hypersphere.core import Progress, check_choice, check_integer
+from hypersphere.core import Progress, check_choice, check_integer, is_installed
+from hypersphere.plots import NO_PICTURES
 from hypersphere.reproduce import Entry, Result, load_catalogue, missing, run_entry, state, write_pages
 from hypersphere.reproduce.pocket import gather, settings_of
 
@@ -69,6 +70,8 @@ def run_reproduce(options: argparse.Namespace) -> int:
             results[entry.id] = result
             _print_result(result, options.out)
             progress(place, len(ready))
+    if results and not is_installed("matplotlib"):
+        print(f"\n{NO_PICTURES}")
     write_pages(options.out, catalogue)
     return _sum_up(entries, results, errors, problems, options.out)
 

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import argparse
 import textwrap
+from pathlib import Path
 
 import torch
 
 from hypersphere.cli.commands.theory import TOY
-from hypersphere.core import Progress
-from hypersphere.plots import save_figure
+from hypersphere.core import Progress, is_installed
+from hypersphere.plots import NO_PICTURES, save_figure
 from hypersphere.theory import ITEMS, OPTIMUM_DEGREES, TOY_LOSSES, draw_toy, solve_toy
 
 
@@ -21,16 +22,26 @@ def run_list(options: argparse.Namespace) -> None:
 
 def run_item(options: argparse.Namespace) -> None:
     """Print the numbers beside the paper's, and write the figures."""
-    options.out.mkdir(parents=True, exist_ok=True)
+    drawing = _can_draw(options.out)
     torch.set_num_threads(1)
     report = ITEMS[options.item].run()
     print(f"{report.title}\n\n{report.table()}\n")
     for note in report.notes:
         print(textwrap.fill(note, 110), flush=True)
-    for name, draw in report.figures.items():
+    for name, draw in report.figures.items() if drawing else ():
         figure = draw()
         for ending in ("png", "svg"):
             print(f"written: {save_figure(figure, options.out / f'{name}.{ending}')}", flush=True)
+    if report.figures and not drawing:
+        print(NO_PICTURES)
+
+
+def _can_draw(folder: Path) -> bool:
+    """Return whether figures can be drawn, and make their folder if so: what cannot be written fails first."""
+    if not is_installed("matplotlib"):
+        return False
+    folder.mkdir(parents=True, exist_ok=True)
+    return True
 
 
 def run_toy(options: argparse.Namespace) -> None:
@@ -38,7 +49,7 @@ def run_toy(options: argparse.Namespace) -> None:
     if options.steps < 1:
         raise ValueError(f"--steps {options.steps} must be at least 1")
     torch.set_num_threads(1)
-    options.out.mkdir(parents=True, exist_ok=True)
+    drawing = _can_draw(options.out)
     print("8 prototypes and 10 samples of each, free on the 3-D sphere (Learning Towards the Largest Margins, Fig. 3)")
     print(f"{options.steps:,} steps of SGD, seed {options.seed}; class margins in degrees\n")
     print(f"{'loss':<12}{'ours':>8}{'paper':>8}{'optimum':>9}{'least sample margin':>21}")
@@ -52,5 +63,8 @@ def run_toy(options: argparse.Namespace) -> None:
             f"{solution.sample_margin:>21.3f}",
             flush=True,
         )
-    picture = save_figure(draw_toy(solutions), options.out / "spheres.png")
-    print(f"\nThe four spheres: {picture}")
+    print(
+        f"\nThe four spheres: {save_figure(draw_toy(solutions), options.out / 'spheres.png')}"
+        if drawing
+        else f"\n{NO_PICTURES}"
+    )

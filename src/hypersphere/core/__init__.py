@@ -1,4 +1,4 @@
-"""What every room shares: checks with readable errors, the registry, and progress reporting."""
+"""What every room shares: checks with readable errors, the registry, progress reporting, optional packages."""
 
 from hypersphere.core.checks import (
     check_choice,
@@ -9,6 +9,7 @@ from hypersphere.core.checks import (
     nearest,
 )
 from hypersphere.core.errors import Failure
+from hypersphere.core.extras import import_extra, install_hint, is_installed
 from hypersphere.core.progress import Progress, Reporter, part_of
 from hypersphere.core.registry import Registry
 
@@ -22,6 +23,9 @@ __all__ = [
     "check_integer",
     "check_positive",
     "check_range",
+    "import_extra",
+    "install_hint",
+    "is_installed",
     "nearest",
     "part_of",
 ]

@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from hypersphere.core import import_extra
+
 if TYPE_CHECKING:
     from PIL.Image import Image as PillowImage
 
@@ -138,10 +140,7 @@ def _simplejpeg() -> Any:
 
 
 def _pillow(module: str) -> Any:
-    try:
-        return importlib.import_module(module)
-    except ModuleNotFoundError as error:
-        raise ModuleNotFoundError("reading images needs Pillow: pip install 'hypersphere[images]'") from error
+    return import_extra(module, "reading or writing an image")
 
 
 @cache

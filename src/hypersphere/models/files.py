@@ -13,6 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from hypersphere.backbones import create_backbone
+from hypersphere.core import import_extra
 from hypersphere.data.files import Staged
 from hypersphere.models.contract import Contract, contract_beside, matched, parse_contract, read_contract
 from hypersphere.models.embedder import Embedder
@@ -126,9 +127,5 @@ def _fill(network: nn.Module, state: Mapping[str, Tensor], where: str) -> None:
 
 def safetensors_module() -> Any:
     """The package safetensors, or how to get it."""
-    try:
-        import safetensors
-        import safetensors.torch
-    except ModuleNotFoundError as error:
-        raise ModuleNotFoundError("model files need safetensors: pip install 'hypersphere[models]'") from error
-    return safetensors
+    import_extra("safetensors.torch", "a model file")
+    return import_extra("safetensors", "a model file")

@@ -10,6 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from hypersphere.core import import_extra
 from hypersphere.models.contract import Contract, matched
 from hypersphere.models.embedder import Embedder
 
@@ -35,7 +36,7 @@ class _Network:
     """Float32 images to embeddings by an onnxruntime session."""
 
     def __init__(self, path: Path, contract: Contract, device: str) -> None:
-        runtime = _onnxruntime()
+        runtime = import_extra("onnxruntime", "running an ONNX file")
         options = runtime.SessionOptions()
         options.log_severity_level = _ERRORS_ONLY
         options.intra_op_num_threads = torch.get_num_threads()
@@ -78,11 +79,3 @@ class _Network:
             return self.session.run(None, {self.input: x})[0]
         except Exception as error:
             raise ValueError(f"{self.path}: onnxruntime could not run it on {x.shape} ({error})") from None
-
-
-def _onnxruntime() -> Any:
-    try:
-        import onnxruntime
-    except ModuleNotFoundError as error:
-        raise ModuleNotFoundError("ONNX files need onnxruntime: pip install 'hypersphere[models]'") from error
-    return onnxruntime

@@ -1,6 +1,6 @@
 """Figures in one style, and reports that hold them.
 
-matplotlib is an extra (`pip install hypersphere[plots]`), imported when a figure is drawn.
+matplotlib is an extra (`pip install 'hypersphere-learn[plots]'`), imported when a figure is drawn.
 """
 
 from hypersphere.plots.curves import draw_training
@@ -11,11 +11,12 @@ from hypersphere.plots.plane import draw_features
 from hypersphere.plots.regions import draw_plane_regions, draw_sphere_region, draw_sphere_regions
 from hypersphere.plots.sketch import draw_arrow, draw_box, draw_chain, new_sketch
 from hypersphere.plots.sphere import draw_spheres, project_to_sphere
-from hypersphere.plots.style import COLORS, new_figure, save_figure
+from hypersphere.plots.style import COLORS, NO_PICTURES, new_figure, save_figure
 from hypersphere.plots.verification import draw_roc, draw_similarities
 
 __all__ = [
     "COLORS",
+    "NO_PICTURES",
     "ImagePair",
     "Line",
     "Page",

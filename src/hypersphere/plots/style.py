@@ -8,11 +8,15 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from hypersphere.core import import_extra, install_hint
+
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 COLORS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#7F7F7F", "#F0E442")
 """Okabe and Ito's palette, with grey."""
+NO_PICTURES = install_hint("matplotlib", "Pictures are left out: drawing them")
+"""What a command says that goes on without matplotlib."""
 
 _STYLE: dict[str, Any] = {
     "axes.grid": True,
@@ -30,12 +34,10 @@ _STYLE: dict[str, Any] = {
 
 def new_figure(width: float, height: float) -> Figure:
     """An empty figure in the project's style, `width` x `height` inches, tied to no window."""
-    try:
-        import matplotlib as mpl
-        from cycler import cycler
-        from matplotlib.figure import Figure
-    except ModuleNotFoundError as error:
-        raise ModuleNotFoundError("figures need matplotlib: pip install 'hypersphere[plots]'") from error
+    mpl = import_extra("matplotlib", "drawing figures")
+    from cycler import cycler
+    from matplotlib.figure import Figure
+
     style: Any = {**_STYLE, "axes.prop_cycle": cycler(color=COLORS)}
     mpl.rcParams.update(style)
     return Figure(figsize=(width, height))

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from hypersphere.core import import_extra, is_installed
 from hypersphere.core.config import as_table, build
 from hypersphere.plots import save_figure
 from hypersphere.plots.style import whole_file
@@ -69,9 +70,9 @@ def file_name(name: str) -> str:
 def write_result(
     folder: Path, name: str, outcome: Outcome, *, command: str, seconds: float, seeds: tuple[int, ...]
 ) -> Result:
-    """Draw the figures (`images/`, PNG and SVG), then write the JSON (`results/`)."""
+    """Draw the figures (`images/`, PNG and SVG; none without matplotlib), then write the JSON (`results/`)."""
     drawn = []
-    for label, draw in outcome.figures.items():
+    for label, draw in outcome.figures.items() if is_installed("matplotlib") else ():
         figure = draw()
         stem = file_name(name) if label == name.split("/")[1] else f"{file_name(name)}-{label}"
         for ending in ("png", "svg"):
@@ -102,10 +103,9 @@ def write_result(
 
 def slim(path: Path) -> None:
     """Write a picture again with a palette of 256 colours, a third of its size: there are a hundred of them."""
-    from PIL import Image
-
-    with Image.open(path) as picture:
-        small = picture.convert("RGB").quantize(256, dither=Image.Dither.NONE)
+    image = import_extra("PIL.Image", "a picture")
+    with image.open(path) as picture:
+        small = picture.convert("RGB").quantize(256, dither=image.Dither.NONE)
     with whole_file(path) as partial:
         small.save(partial, optimize=True)
 

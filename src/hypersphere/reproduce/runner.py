@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from pathlib import Path
 
+from hypersphere.core import install_hint, is_installed
 from hypersphere.reproduce.catalogue import Entry
 from hypersphere.reproduce.items import Job, ProgressFactory, find_item, silent
 from hypersphere.reproduce.results import Result, write_result
@@ -17,6 +18,8 @@ def missing(entry: Entry, data: Path | None) -> str:
         return f"{own}; recipe recipes/{entry.recipe}.toml" if entry.recipe else own
     if entry.kind == "real" and data is None:
         return f"needs {entry.needs}: give its path with --data"
+    if entry.kind == "illustration" and not is_installed("matplotlib"):
+        return install_hint("matplotlib", "its picture")
     return ""
 
 

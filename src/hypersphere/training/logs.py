@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
+from hypersphere.core import import_extra
 from hypersphere.training.checkpoints import write_atomically
 
 _WORDS = {
@@ -89,10 +90,9 @@ class TensorBoard:
     """
 
     def __init__(self, folder: Path) -> None:
-        try:
-            from torch.utils.tensorboard import SummaryWriter
-        except ImportError:
-            raise ModuleNotFoundError("TensorBoard is not installed: pip install tensorboard") from None
+        import_extra("tensorboard", "logging to TensorBoard")
+        from torch.utils.tensorboard import SummaryWriter
+
         self._kind: Any = SummaryWriter
         self._folder = folder
         self._writer: Any = None
@@ -120,11 +120,7 @@ class WeightsAndBiases:
     """
 
     def __init__(self, project: str, name: str, settings: Mapping[str, Any], folder: Path) -> None:
-        try:
-            import wandb
-        except ImportError:
-            raise ModuleNotFoundError("Weights & Biases is not installed: pip install wandb") from None
-        self._wandb: Any = wandb
+        self._wandb = import_extra("wandb", "logging to Weights & Biases")
         self._options = {"project": project, "id": name, "name": name, "config": dict(settings), "dir": str(folder)}
         self._run: Any = None
 

@@ -1,0 +1,58 @@
+"""Packages that are extras of the distribution: import one, or say how to get it."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+from typing import Any
+
+DISTRIBUTION = "hypersphere-learn"
+"""What pip installs; `hypersphere` on PyPI is another package."""
+
+EXTRAS = {
+    "PIL": ("images", "Pillow"),
+    "matplotlib": ("plots", "matplotlib"),
+    "onnxruntime": ("models", "onnxruntime"),
+    "pytorch_metric_learning": ("bench", "pytorch-metric-learning"),
+    "safetensors": ("models", "safetensors"),
+    "simplejpeg": ("fast-images", "simplejpeg"),
+    "tensorboard": ("tensorboard", "tensorboard"),
+    "wandb": ("wandb", "wandb"),
+}
+"""By the name one imports: the extra that brings the package, and what the package is called."""
+
+
+def is_installed(package: str) -> bool:
+    """Return whether a package can be imported, without importing it."""
+    return importlib.util.find_spec(package) is not None
+
+
+def install_hint(package: str, purpose: str) -> str:
+    """Return a sentence that says what a missing package is for and how to install it.
+
+    Args:
+        package: a key of `EXTRAS`.
+        purpose: what needs it, as the subject of the sentence.
+
+    Example:
+        >>> install_hint("matplotlib", "drawing")
+        "drawing needs matplotlib: pip install 'hypersphere-learn[plots]' (in a checkout: pip install '.[plots]')"
+    """
+    extra, name = EXTRAS[package]
+    return f"{purpose} needs {name}: pip install '{DISTRIBUTION}[{extra}]' (in a checkout: pip install '.[{extra}]')"
+
+
+def import_extra(module: str, purpose: str) -> Any:
+    """Import a module of an optional package.
+
+    Args:
+        module: dotted; its first part is a key of `EXTRAS`.
+        purpose: what needs it, as the subject of the sentence.
+
+    Raises:
+        ModuleNotFoundError: it is not installed; the message is `install_hint`'s.
+    """
+    try:
+        return importlib.import_module(module)
+    except ModuleNotFoundError as error:
+        raise ModuleNotFoundError(install_hint(module.partition(".")[0], purpose)) from error
