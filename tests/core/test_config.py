@@ -109,3 +109,17 @@ def test_round_trip_through_toml(tmp_path: Path, name: str, key: str) -> None:
     assert digest(again) == digest(made)
     assert digest(Outer(name="y")) != digest(Outer(name="x"))
     assert overlay({"a": 1}, {"a": {"b": 2}}) == {"a": {"b": 2}}
+
+
+def test_of_steps_and_epochs_the_one_above_stays() -> None:
+    below = {"train": {"steps": 100, "seed": 1}}
+    assert override(below, ["train.epochs=3"]) == {"train": {"epochs": 3, "seed": 1}}
+    assert override(below, ["train.epochs=3", "train.steps=5"]) == {"train": {"steps": 5, "seed": 1}}
+    assert override(below, ["train.seed=2"]) == {"train": {"steps": 100, "seed": 2}}
+    both = {"train": {"steps": 1, "epochs": 2}}
+    assert overlay(below, both)["train"] == {"steps": 1, "epochs": 2, "seed": 1}
+
+
+def test_a_folder_is_no_toml(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match=r"expected a TOML file \(Is a directory\)"):
+        load_toml(str(tmp_path))

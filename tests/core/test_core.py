@@ -26,6 +26,10 @@ def test_nearest_suggests() -> None:
     assert nearest("zzz", ["arcface"]) == "Known: arcface"
 
 
+def test_nearest_does_not_guess_where_nothing_is_alike() -> None:
+    assert nearest("proxy_anchor", ["zero_centroid", "arcface"]) == "Known: arcface, zero_centroid"
+
+
 def test_registry() -> None:
     things: Registry[type] = Registry("thing")
     things.register("b")(type("B", (), {}))

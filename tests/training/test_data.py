@@ -146,7 +146,7 @@ def test_the_check_can_be_switched_off_and_pocket_faces_need_none(root: Path, tm
 def test_another_size_stops_the_run_before_it_starts(tmp_path: Path) -> None:
     root = make_folder(tmp_path / "set")
     (root / "Cy" / "1.jpg").write_bytes(saved(picture(1, 20, 30)))
-    with pytest.raises(ValueError, match=r"Cy.1\.jpg is 30x20 .*size=\[12, 10\] asks for 10x12.*resize=true"):
+    with pytest.raises(ValueError, match=r"Cy.1\.jpg is 30x20 .*size=\[12, 10\] asks for 10x12.*data.resize=true"):
         readable_source(training_source(settings(root)), settings(root), tmp_path / "run")
     resized = settings(root, resize=True)
     source = readable_source(training_source(resized), resized, tmp_path / "run")

@@ -396,7 +396,7 @@ def test_label_noise_imbalance_and_most_images(path: Path, tmp_path: Path) -> No
     ("setting", "message"),
     [
         ("train.stpes=3", "train.stpes is unknown; did you mean 'steps'"),
-        ("train.epochs=3", "train: give either steps or epochs"),
+        ("train={steps=3, epochs=3}", "train: give either steps or epochs"),
         ("head.margni=3", "sphereface has no option 'margni'; did you mean 'margin'"),
         ("head.name=arcfase", "unknown loss 'arcfase'; did you mean 'arcface'"),
         ("backbone.name=sfnet5", "did you mean"),

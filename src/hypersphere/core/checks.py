@@ -10,9 +10,9 @@ from typing import Any
 
 
 def nearest(word: str, known: Iterable[str]) -> str:
-    """A hint for an unknown word: the nearest known one, and all of them."""
+    """A hint for an unknown word: the known one that it resembles, if any, and all of them."""
     names = sorted(known)
-    close = difflib.get_close_matches(word.lower(), names, n=1, cutoff=0.4)
+    close = difflib.get_close_matches(word.lower(), names, n=1, cutoff=0.6)
     hint = f"did you mean {close[0]!r}? " if close else ""
     return f"{hint}Known: {', '.join(names)}"
 

@@ -16,14 +16,17 @@ from hypersphere.core.checks import nearest
 C = TypeVar("C")
 
 
-def load_toml(path: Path, children: tuple[Path, ...] = ()) -> dict[str, Any]:
+def load_toml(path: str | Path, children: tuple[Path, ...] = ()) -> dict[str, Any]:
     """A TOML file as a dictionary; `base = "other.toml"` is read first and overlaid, key by key."""
+    path = Path(path)
     if path.resolve() in children:
         raise ValueError(f"{path} is its own base")
     try:
         table = tomllib.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
         raise ValueError(f"{path}: there is no such file") from None
+    except OSError as error:
+        raise ValueError(f"{path}: expected a TOML file ({error.strerror})") from None
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise ValueError(f"{path}: not valid TOML: {error}") from None
     base = table.pop("base", None)
@@ -37,9 +40,13 @@ def load_toml(path: Path, children: tuple[Path, ...] = ()) -> dict[str, Any]:
 def overlay(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any]:
     """`above` over `below`: tables are merged, everything else is replaced.
 
-    A `head` of another name replaces the one below whole: the options of one loss are not those of another.
+    A `head` of another name replaces the one below whole: the options of one loss are not those of another. And of
+    `steps` and `epochs`, which exclude each other, the one above stays.
     """
     merged = dict(below)
+    for one, other in (("steps", "epochs"), ("epochs", "steps")):
+        if one in above and other not in above:
+            merged.pop(other, None)
     for key, value in above.items():
         old = merged.get(key)
         merged[key] = value

@@ -24,18 +24,28 @@ class Fitted:
         size: height and width.
         grey: one channel instead of three.
         resize: resize images of another size (bilinear with antialiasing; the aspect ratio is not kept).
+        resize_option: what a user writes to have them resized, for the message that refuses one.
 
     Example:
         >>> Fitted(open_source("lfw"), (112, 112), resize=True).batch([0, 1]).shape
         torch.Size([2, 3, 112, 112])
     """
 
-    def __init__(self, source: ImageSource, size: Sequence[int], *, grey: bool = False, resize: bool = False) -> None:
+    def __init__(
+        self,
+        source: ImageSource,
+        size: Sequence[int],
+        *,
+        grey: bool = False,
+        resize: bool = False,
+        resize_option: str = "resize=True",
+    ) -> None:
         height, width = (check_integer("size", side, 1) for side in size)
         self.source = source
         self.size = height, width
         self.grey = grey
         self.resize = resize
+        self.resize_option = resize_option
         self.names = names_of(source)
 
     @property
@@ -61,7 +71,7 @@ class Fitted:
                 height, width = self.size
                 raise ValueError(
                     f"{self.source.describe(index)} is {shape_of(image)} (width x height), but size={list(self.size)} "
-                    f"asks for {width}x{height}: crop the images to it, or let them be resized (resize=true)"
+                    f"asks for {width}x{height}: crop the images to it, or let them be resized ({self.resize_option})"
                 )
             image = _resized(image, self.size)
         if self.grey and image.shape[2] == 3:

@@ -167,7 +167,9 @@ def _open(settings: DataSettings) -> ImageSource:
         raise ValueError("data.source is empty: this recipe needs a data set of yours, data.source=PATH")
     if settings.source != "pocket":
         source = open_source(settings.source, settings.format)
-        return Fitted(source, settings.size, grey=settings.grey, resize=settings.resize)
+        return Fitted(
+            source, settings.size, grey=settings.grey, resize=settings.resize, resize_option="data.resize=true"
+        )
     return PocketFaces(
         num_identities=settings.identities,
         images_per_identity=settings.images_per_identity,
