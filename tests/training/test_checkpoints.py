@@ -55,7 +55,7 @@ def test_a_torn_newest_one_falls_back_with_a_warning(tmp_path: Path, damage: str
     if damage.endswith("digest"):
         found = checkpoints.load_newest()
     else:
-        with pytest.warns(RuntimeWarning, match="step-000000002.pt: damaged .* falling back"):
+        with pytest.warns(RuntimeWarning, match="step-000000002.pt: damaged .*; the one of step 1 is taken instead"):
             found = checkpoints.load_newest()
     assert found is not None
     assert found[0] == 1

@@ -71,7 +71,7 @@ def test_what_is_no_run_or_a_damaged_one(tmp_path: Path) -> None:
         load_run(folder)
     for about in (folder / "checkpoints").glob("*.json"):
         about.write_text(json.dumps({**json.loads(about.read_text()), "score": None}))
-    with pytest.warns(RuntimeWarning, match="falling back"):
+    with pytest.warns(RuntimeWarning, match="the one of step 4 is taken instead"):
         load_run(folder)
     for file in (folder / "checkpoints").iterdir():
         file.unlink()

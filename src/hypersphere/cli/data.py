@@ -165,7 +165,15 @@ def _overlap_by_model(options: argparse.Namespace, sources: list[ImageSource]) -
         source = _readable(opened) if options.skip_unreadable else opened
         with Progress(f"embedding {path}", "images") as progress:
             means.append(
-                mean_embeddings(recipe, network, source, resize=options.resize, device=device, progress=progress)
+                mean_embeddings(
+                    recipe,
+                    network,
+                    source,
+                    resize=options.resize,
+                    resize_option="--resize",
+                    device=device,
+                    progress=progress,
+                )
             )
         names.append(names_of(source))
     pairs = similar_identities(means[0], means[1], options.threshold)

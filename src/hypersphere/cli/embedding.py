@@ -176,6 +176,7 @@ def _embed(
                             chosen,
                             source,
                             resize=options.resize,
+                            resize_option="--resize",
                             allow_unreadable=options.allow_missing,
                             batch_size=options.batch_size,
                             progress=progress,

@@ -7,11 +7,12 @@ from pathlib import Path
 
 from torch import nn
 
-from hypersphere.models import Contract, Embedder, load_model
+from hypersphere.models import Embedder, load_model
 from hypersphere.models.contract import matched
 from hypersphere.models.files import digest_of
 from hypersphere.training import Checkpoints, load_run
 from hypersphere.training.recipe import Recipe
+from hypersphere.training.runs import run_contract
 
 
 def open_models(path: Path, *, contract: str | None, device: str, snapshots: int = 1) -> list[Embedder]:
@@ -51,18 +52,3 @@ def _embedder(recipe: Recipe, network: nn.Module, device: str, name: str) -> Emb
     contract = run_contract(recipe)
     complete = matched(contract, dim=recipe.backbone["dim"], digest=digest_of(network.state_dict()), where=name)
     return Embedder(complete, network.to(device).eval(), device, name)
-
-
-def run_contract(recipe: Recipe) -> Contract:
-    """How a run prepared its images, as a contract."""
-
-    def levels(value: float | tuple[float, ...]) -> tuple[float, ...]:
-        return tuple(255 * each for each in (value if isinstance(value, tuple) else (value,)))
-
-    return Contract(
-        input_size=recipe.data.size,
-        colour="grey" if recipe.data.grey else "rgb",
-        mean=levels(recipe.augment.mean),
-        std=levels(recipe.augment.std),
-        backbone=recipe.backbone["name"],
-    )

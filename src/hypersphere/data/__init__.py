@@ -10,7 +10,7 @@ from hypersphere.data.idx import open_mnist, read_idx, write_idx, write_mnist
 from hypersphere.data.images import UnreadableImage, decode, encode
 from hypersphere.data.lists import ListSource, write_list
 from hypersphere.data.market import MarketSource, write_market
-from hypersphere.data.named import NamedImages
+from hypersphere.data.named import ImageFiles, NamedImages
 from hypersphere.data.overlap import shared_names, similar_identities
 from hypersphere.data.packs import PackSource, write_pack
 from hypersphere.data.pocket import PocketFaces, contact_sheet, verification_pairs
@@ -38,6 +38,7 @@ __all__ = [
     "Fitted",
     "FolderSource",
     "IdentityBatches",
+    "ImageFiles",
     "ImageSource",
     "ListSource",
     "MarketSource",

@@ -78,6 +78,35 @@ class NamedImages(EncodedSource):
         return self._index.find(names)
 
 
+class ImageFiles(EncodedSource):
+    """Image files wherever they lie. They have no identities here: every label is -1.
+
+    Args:
+        files: their paths; one that is missing cannot be read.
+
+    Attributes:
+        files: the paths as they were given, as text.
+
+    Example:
+        >>> ImageFiles(["ada.jpg", "photos/grace.png"]).read(0).shape
+        (112, 112, 3)
+    """
+
+    def __init__(self, files: Iterable[str | Path]) -> None:
+        if isinstance(files, str | Path):
+            raise ValueError(f"files={str(files)!r} is one path: give a list of files")
+        self.files = [str(file) for file in files]
+        super().__init__(np.full(len(self.files), -1, dtype=np.int64), [])
+
+    def describe(self, index: int) -> str:
+        """The image's path."""
+        return self.files[index]
+
+    def encoded(self, index: int) -> bytes:
+        """The file's content."""
+        return _read_file(Path(self.files[index]))
+
+
 def _readers(path: Path, names: Sequence[str]) -> list[Reader | None]:
     """For every name what reads its image, None where there is none."""
     if path.suffix == ".bin":

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
 from hypersphere.core import Reporter, check_integer
-from hypersphere.data import Augmentation, Fitted, ImageSource, NamedImages, Prefetcher, UnreadableImage
+from hypersphere.data import Augmentation, Fitted, ImageFiles, ImageSource, NamedImages, Prefetcher, UnreadableImage
 from hypersphere.data.readable import unreadable_among
 from hypersphere.evaluation.arrays import Ints
 from hypersphere.evaluation.embeddings import Embeddings
@@ -113,37 +114,42 @@ def plain_network(network: nn.Module, preparation: Augmentation, device: str) ->
 
 def embed_images(
     model: Embedder,
-    images: NamedImages,
+    images: NamedImages | Sequence[str | Path],
     *,
     resize: bool = False,
+    resize_option: str = "resize=True",
     allow_unreadable: bool = False,
     batch_size: int = 128,
     workers: int = 2,
     progress: Reporter | None = None,
 ) -> Embeddings:
-    """The embeddings of named images, loaded ahead while the model computes; mirror images go in the same pass.
+    """The embeddings of named images or files, loaded while the model computes; mirror images go in the same pass.
 
     Args:
         model: a network with its contract.
-        images: which ones; those that are missing get no embedding.
+        images: which ones: files, or what a protocol names, of which those that are missing get no embedding.
         resize: resize images of another size than the model's, instead of refusing them.
+        resize_option: what a user writes for it, for messages.
         allow_unreadable: images that cannot be read get no embedding either, and are named in `unreadable`.
         batch_size: images at a time.
         workers: threads that load.
         progress: called as `progress(done, total)`.
+
+    Example:
+        >>> embed_images(load_model("runs/faces"), ["ada.jpg", "grace.jpg"], resize=True).values.shape
+        (2, 512)
     """
-    if not images.files:
-        raise ValueError(
-            f"{images.path}: none of the {len(images.missing):,} images is there, first {images.missing[0]!r}"
-        )
+    source, title = _named(images)
     contract = model.contract
-    fitted = Fitted(images, contract.input_size, grey=contract.colour == "grey", resize=resize)
+    fitted = Fitted(
+        source, contract.input_size, grey=contract.colour == "grey", resize=resize, resize_option=resize_option
+    )
     unreadable: Unreadable = {}
     kept: list[str] = []
     parts: list[Tensor] = []
     for part, embedded in embedded_batches(
         fitted,
-        np.arange(len(images)),
+        np.arange(len(source)),
         model,
         batch_size=batch_size,
         workers=workers,
@@ -152,15 +158,29 @@ def embed_images(
     ):
         bad = ~embedded.isfinite().all(1)
         if bad.any():
-            where = images.describe(int(part[int(bad.int().argmax())]))
+            where = source.describe(int(part[int(bad.int().argmax())]))
             raise ValueError(f"{model.name} makes an embedding of {where} that is not finite")
-        kept += [images.files[index] for index in part.tolist()]
+        kept += [source.files[index] for index in part.tolist()]
         parts.append(embedded)
     if not parts:
-        raise ValueError(f"none of the {len(images):,} images can be read: {unreadable[0]}")
+        raise ValueError(f"none of the {len(source):,} images can be read: {unreadable[0]}")
     return Embeddings(
         kept,
         torch.cat(parts).numpy(),
-        {"model": model.name, "images": images.path.name, "resize": resize, "contract": contract.table()},
-        unreadable={images.files[index]: cause for index, cause in unreadable.items()},
+        {"model": model.name, "images": title, "resize": resize, "contract": contract.table()},
+        unreadable={source.files[index]: cause for index, cause in unreadable.items()},
     )
+
+
+def _named(images: NamedImages | Sequence[str | Path]) -> tuple[NamedImages | ImageFiles, str]:
+    """The images as a source, at least one, and what they are called in results."""
+    if not isinstance(images, NamedImages):
+        files = ImageFiles(images)
+        if not len(files):
+            raise ValueError("images is an empty list: name at least one file")
+        return files, f"{len(files):,} files"
+    if not images.files:
+        raise ValueError(
+            f"{images.path}: none of the {len(images.missing):,} images is there, first {images.missing[0]!r}"
+        )
+    return images, images.path.name

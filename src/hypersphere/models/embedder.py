@@ -35,6 +35,12 @@ class Embedder:
     device: str = "cpu"
     name: str = ""
 
+    def __repr__(self) -> str:
+        height, width = self.contract.input_size
+        network = self.contract.backbone or type(self.network).__name__
+        images = f"{width}x{height} {self.contract.colour} images"
+        return f"Embedder({self.name!r}: {network}, {images} to {self.contract.width} numbers, on {self.device})"
+
     def with_flip(self, flip: str) -> Embedder:
         """The same model with another merge of mirror images."""
         return dataclasses.replace(self, contract=dataclasses.replace(self.contract, flip=flip))

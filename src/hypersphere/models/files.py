@@ -20,24 +20,33 @@ from hypersphere.models.embedder import Embedder
 from hypersphere.models.onnx import load_onnx
 
 FORMAT = "hypersphere model 1"
+MODEL_FILE = "model.safetensors"
+"""What a run of `hypersphere train` leaves in its folder."""
 
 
 def load_model(path: str | Path, contract: Contract | str | Path | None = None, *, device: str = "cpu") -> Embedder:
     """A model from its file.
 
     Args:
-        path: `.safetensors` of `save_model`, which carries its contract; or `.onnx`.
+        path: `.safetensors` of `save_model`, which carries its contract; the folder of a run that has one; or `.onnx`.
         contract: of an ONNX file: a preset's name, a file, or the contract itself. By default that in
             `X.contract.json` or `X.contract.toml` beside `X.onnx`.
         device: to compute on.
     """
     path = Path(path)
+    name = path.name
+    if path.is_dir():
+        if not (path / MODEL_FILE).is_file():
+            raise ValueError(
+                f"{path} is a folder without {MODEL_FILE}; a run of `hypersphere train` writes it when it ends"
+            )
+        path = path / MODEL_FILE
     if not path.is_file():
-        raise ValueError(f"{path} is missing, or not a file; a model is a .safetensors or an .onnx file")
+        raise ValueError(f"{path} is missing; a model is a .safetensors or an .onnx file, or the folder of a run")
     if path.suffix == ".safetensors":
         if contract is not None:
             raise ValueError(f"{path} carries its own contract; leave the other one out")
-        return _load_safetensors(path, device)
+        return _load_safetensors(path, device, name)
     if path.suffix != ".onnx":
         raise ValueError(f"{path}: a model is a .safetensors or an .onnx file")
     stated = read_contract(contract) if isinstance(contract, str | Path) else contract or contract_beside(path)
@@ -104,7 +113,7 @@ def open_safetensors(path: Path) -> tuple[dict[str, str], dict[str, Tensor]]:
         raise ValueError(f"{path}: not a readable .safetensors file ({error})") from None
 
 
-def _load_safetensors(path: Path, device: str) -> Embedder:
+def _load_safetensors(path: Path, device: str, name: str) -> Embedder:
     metadata, state = open_safetensors(path)
     if metadata.get("format") != FORMAT or not {"contract", "backbone"} <= set(metadata):
         raise ValueError(f"{path}: has no embedding contract in its metadata; hypersphere's own model files do")
@@ -115,7 +124,7 @@ def _load_safetensors(path: Path, device: str) -> Embedder:
         raise ValueError(f"{path}: its metadata name no backbone of this version ({error})") from None
     _fill(network, state, str(path))
     contract = matched(contract, dim=network.dim, digest=digest_of(state), where=str(path))
-    return Embedder(contract, network.eval().to(device), device, path.name)
+    return Embedder(contract, network.eval().to(device), device, name)
 
 
 def _fill(network: nn.Module, state: Mapping[str, Tensor], where: str) -> None:

@@ -17,7 +17,7 @@ from hypersphere.models.embedder import Embedder
 _ERRORS_ONLY = 3
 
 
-def load_onnx(path: Path, contract: Contract, *, device: str = "cpu") -> Embedder:
+def load_onnx(path: str | Path, contract: Contract, *, device: str = "cpu") -> Embedder:
     """An ONNX network with one image input and one output.
 
     A file whose batch is fixed is run that many images at a time.
@@ -27,6 +27,7 @@ def load_onnx(path: Path, contract: Contract, *, device: str = "cpu") -> Embedde
         contract: how images are prepared; its input size must be the file's.
         device: `cpu`, or `cuda` where onnxruntime has it.
     """
+    path = Path(path)
     network = _Network(path, contract, device)
     digest = hashlib.sha256(path.read_bytes()).hexdigest()[:16]
     return Embedder(matched(contract, dim=network.dim, digest=digest, where=str(path)), network, "cpu", path.name)

@@ -20,8 +20,9 @@ _KIND_TEXT = {
 }
 
 
-def write_pages(folder: Path, catalogue: Catalogue) -> list[Path]:
+def write_pages(folder: str | Path, catalogue: Catalogue) -> list[Path]:
     """`index.md` and a page per paper, from the results in `folder`; pages that say the same are left alone."""
+    folder = Path(folder)
     results = read_results(folder)
     pages = {"index": _index(catalogue, results)}
     for paper in catalogue.papers:

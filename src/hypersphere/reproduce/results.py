@@ -110,8 +110,9 @@ def slim(path: Path) -> None:
         small.save(partial, optimize=True)
 
 
-def read_result(path: Path) -> Result:
+def read_result(path: str | Path) -> Result:
     """A result file, checked."""
+    path = Path(path)
     try:
         table: Any = json.loads(path.read_text(encoding="utf-8"))
     except (json.JSONDecodeError, UnicodeDecodeError) as error:
@@ -124,9 +125,9 @@ def read_result(path: Path) -> Result:
         raise ValueError(f"{path}: {error}") from None
 
 
-def read_results(folder: Path) -> dict[str, Result]:
+def read_results(folder: str | Path) -> dict[str, Result]:
     """All results of a folder, by id."""
-    results = [read_result(path) for path in sorted((folder / "results").glob("*.json"))]
+    results = [read_result(path) for path in sorted((Path(folder) / "results").glob("*.json"))]
     return {result.id: result for result in results}
 
 

@@ -11,7 +11,7 @@ from hypersphere.reproduce.items import Job, ProgressFactory, find_item, silent
 from hypersphere.reproduce.results import Result, write_result
 
 
-def missing(entry: Entry, data: Path | None) -> str:
+def missing(entry: Entry, data: str | Path | None) -> str:
     """What stands in the way of running an item, and how to give it; nothing where it can run."""
     if find_item(entry.id) is None:
         own = f"needs {entry.needs}" if entry.kind == "real" else "not run yet"
@@ -30,12 +30,12 @@ def recipe_command(entry: Entry) -> str:
 
 def run_entry(
     entry: Entry,
-    folder: Path,
+    folder: str | Path,
     *,
-    data: Path | None = None,
+    data: str | Path | None = None,
     seeds: tuple[int, ...] = (0,),
     epochs: int | None = None,
-    cache: Path | None = None,
+    cache: str | Path | None = None,
     jobs: int = 1,
     device: str = "cpu",
     progress: ProgressFactory = silent,
@@ -56,13 +56,13 @@ def run_entry(
     run = find_item(entry.id)
     if problem or run is None:
         raise ValueError(f"{entry.id} cannot run: {problem}")
-    start = time.monotonic()
+    folder, start = Path(folder), time.monotonic()
     job = Job(
         entry=entry,
-        data=data,
+        data=None if data is None else Path(data),
         seeds=seeds,
         epochs=epochs,
-        cache=cache or folder / "cache",
+        cache=Path(cache or folder / "cache"),
         jobs=jobs,
         device=device,
         progress=progress,

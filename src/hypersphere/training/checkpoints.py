@@ -49,23 +49,23 @@ class Checkpoints:
     which it does not count. A run with sharded classes has them in a folder `step-000000123.shards` besides.
 
     Args:
-        folder: where they lie; made if need be.
+        folder: where they lie; made when the first is saved.
         keep: how many of the newest to keep; the best is kept besides.
     """
 
-    def __init__(self, folder: Path, keep: int = 3) -> None:
+    def __init__(self, folder: str | Path, keep: int = 3) -> None:
         if keep < 1:
             raise ValueError(f"keep={keep} must be at least 1")
-        self.folder = folder
+        self.folder = Path(folder)
         self.keep = keep
-        folder.mkdir(parents=True, exist_ok=True)
 
     def save(self, step: int, state: dict[str, Any], score: float | None = None) -> Path:
         """Write the state after `step` steps; `score` (higher is better) decides which one is the best."""
         buffer = io.BytesIO()
         torch.save(state, buffer)
         data = buffer.getvalue()
-        path = self.folder / f"step-{step:09d}.pt"
+        path = self._path(step)
+        self.folder.mkdir(parents=True, exist_ok=True)
         path.with_suffix(".json").unlink(missing_ok=True)
         write_atomically(path, data)
         about = {"step": step, "score": score, "bytes": len(data), "sha256": hashlib.sha256(data).hexdigest()}
@@ -79,7 +79,7 @@ class Checkpoints:
 
     def steps(self) -> list[int]:
         """The steps of all complete checkpoints, oldest first."""
-        found = (_NAME.fullmatch(path.name) for path in self.folder.iterdir())
+        found = (_NAME.fullmatch(path.name) for path in self.folder.glob("step-*.pt"))
         return sorted(int(match[1]) for match in found if match and self._about(int(match[1])) is not None)
 
     def best(self) -> int | None:
@@ -103,19 +103,24 @@ class Checkpoints:
         return state
 
     def load_newest(self, *, sharded: bool = False) -> tuple[int, dict[str, Any]] | None:
-        """The newest undamaged checkpoint, None if there is none; a damaged one is passed over with a warning.
+        """The newest undamaged checkpoint, None if there is none; damaged ones are passed over with a warning.
 
         Args:
             sharded: look at its folder of shards too.
         """
+        found, damaged = None, []
         for step in reversed(self.steps()):
             try:
                 if sharded:
                     check_shards(self.shards(step))
-                return step, self.load(step)
+                found = step, self.load(step)
+                break
             except (ValueError, OSError) as error:
-                warnings.warn(f"{error}; falling back to the one before", RuntimeWarning, stacklevel=2)
-        return None
+                damaged.append(str(error))
+        if damaged:
+            instead = "there is no other" if found is None else f"the one of step {found[0]} is taken instead"
+            warnings.warn(f"{'; '.join(damaged)}; {instead}", RuntimeWarning, stacklevel=2)
+        return found
 
     def _path(self, step: int) -> Path:
         return self.folder / f"step-{step:09d}.pt"
@@ -174,8 +179,9 @@ class Snapshots:
         return self.folder / f"step-{step:09d}.pt"
 
 
-def load_weights(path: Path) -> dict[str, torch.Tensor]:
+def load_weights(path: str | Path) -> dict[str, torch.Tensor]:
     """The weights of a network from a file of `torch.save`, read with `weights_only=True`."""
+    path = Path(path)
     if not path.is_file():
         raise ValueError(f"{path}: there is no such file")
     try:

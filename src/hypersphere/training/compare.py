@@ -80,7 +80,7 @@ def unseen_pairs(recipe: Recipe, identities: int = _IDENTITIES, pairs: int = _PA
 
 
 def compare_cells(
-    path: Path, settings: Sequence[str], heads: Sequence[str], grid: Sequence[str], seeds: int
+    path: str | Path, settings: Sequence[str], heads: Sequence[str], grid: Sequence[str], seeds: int
 ) -> Iterator[tuple[str, list[Recipe]]]:
     """Every cell of a table: its title, and its recipes over the seeds.
 
@@ -100,7 +100,7 @@ def compare_cells(
     for cell in itertools.product(*axes):
         chosen = list(itertools.chain(*cell))
         recipes = [load_recipe(path, [*settings, *chosen, f"train.seed={seed}"]) for seed in range(seeds)]
-        yield ", ".join(setting.removeprefix("head.name=") for setting in chosen) or path.stem, recipes
+        yield ", ".join(setting.removeprefix("head.name=") for setting in chosen) or Path(path).stem, recipes
 
 
 def _split(values: str) -> list[str]:

@@ -89,7 +89,7 @@ class TensorBoard:
         folder: where its event files go.
     """
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: str | Path) -> None:
         import_extra("tensorboard", "logging to TensorBoard")
         from torch.utils.tensorboard import SummaryWriter
 
@@ -119,7 +119,7 @@ class WeightsAndBiases:
         folder: where its local files go.
     """
 
-    def __init__(self, project: str, name: str, settings: Mapping[str, Any], folder: Path) -> None:
+    def __init__(self, project: str, name: str, settings: Mapping[str, Any], folder: str | Path) -> None:
         self._wandb = import_extra("wandb", "logging to Weights & Biases")
         self._options = {"project": project, "id": name, "name": name, "config": dict(settings), "dir": str(folder)}
         self._run: Any = None
@@ -135,8 +135,9 @@ class WeightsAndBiases:
         self._run.finish()
 
 
-def read_log(path: Path) -> list[dict[str, Any]]:
+def read_log(path: str | Path) -> list[dict[str, Any]]:
     """The records of a log; a last line that was cut off is left out."""
+    path = Path(path)
     if not path.exists():
         return []
     records = []

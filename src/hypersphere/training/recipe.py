@@ -237,7 +237,7 @@ class Recipe:
             raise ValueError(f"second: {error}") from None
 
 
-def load_recipe(path: Path, settings: Sequence[str] = ()) -> Recipe:
+def load_recipe(path: str | Path, settings: Sequence[str] = ()) -> Recipe:
     """A recipe from a TOML file, with `key.sub=value` settings on top.
 
     A setting `head.name=other` brings that loss's options from the recipe's `losses` table instead of the head's own.

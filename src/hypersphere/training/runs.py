@@ -11,10 +11,11 @@ import torch
 from torch import Tensor, nn
 
 from hypersphere.backbones import create_backbone
-from hypersphere.core import Reporter
+from hypersphere.core import Reporter, is_installed
 from hypersphere.data import Fitted, ImageSource
 from hypersphere.evaluation.embed import embedded_batches, plain_network
 from hypersphere.geometry import normalize
+from hypersphere.models import MODEL_FILE, Contract, save_model
 from hypersphere.training.checkpoints import Checkpoints
 from hypersphere.training.recipe import Recipe, load_recipe
 from hypersphere.training.shards import read_shards
@@ -42,7 +43,7 @@ def newest_head(folder: Path) -> dict[str, Tensor]:
     return head
 
 
-def load_run(folder: Path) -> tuple[Recipe, nn.Module]:
+def load_run(folder: str | Path) -> tuple[Recipe, nn.Module]:
     """The recipe of a run and its trained network, on the CPU in eval mode.
 
     The weights are those of the best checkpoint where they were scored, of the newest otherwise, verified by digest;
@@ -52,9 +53,10 @@ def load_run(folder: Path) -> tuple[Recipe, nn.Module]:
         folder: of `hypersphere train`, with `recipe.toml` and `checkpoints/`.
 
     Example:
-        >>> recipe, network = load_run(Path("runs/faces-1f0c5a1b2c3d"))
+        >>> recipe, network = load_run("runs/faces-1f0c5a1b2c3d")
         >>> embeddings = embed(network, source, preparation=recipe.augment)
     """
+    folder = Path(folder)
     step, state = newest_state(folder)
     recipe = load_recipe(folder / "recipe.toml")
     average = state.get("average")
@@ -70,12 +72,45 @@ def load_run(folder: Path) -> tuple[Recipe, nn.Module]:
     return recipe, network.eval()
 
 
+def run_contract(recipe: Recipe) -> Contract:
+    """How a run prepared its images, as a contract."""
+
+    def levels(value: float | tuple[float, ...]) -> tuple[float, ...]:
+        return tuple(255 * each for each in (value if isinstance(value, tuple) else (value,)))
+
+    return Contract(
+        input_size=recipe.data.size,
+        colour="grey" if recipe.data.grey else "rgb",
+        mean=levels(recipe.augment.mean),
+        std=levels(recipe.augment.std),
+        backbone=recipe.backbone["name"],
+    )
+
+
+def write_model(recipe: Recipe, folder: Path, network: nn.Module) -> None:
+    """Write `model.safetensors`, the network with its contract, which `load_model(folder)` opens.
+
+    Like `load_run` it is the best checkpoint's network where they were scored. Without the package safetensors, which
+    is an extra, nothing is written.
+
+    Args:
+        recipe, folder: of the run.
+        network: at the end of the run.
+    """
+    if not is_installed("safetensors"):
+        return
+    if Checkpoints(folder / "checkpoints").best() is not None:
+        _, network = load_run(folder)
+    save_model(folder / MODEL_FILE, network, run_contract(recipe), recipe.backbone, replace=True)
+
+
 def mean_embeddings(
     recipe: Recipe,
     network: nn.Module,
     source: ImageSource,
     *,
     resize: bool = False,
+    resize_option: str = "resize=True",
     batch_size: int = 256,
     device: str = "cpu",
     progress: Reporter | None = None,
@@ -86,12 +121,13 @@ def mean_embeddings(
         recipe, network: what `load_run` gave: size, channels and normalisation of the images are the recipe's.
         source: the images, of any set.
         resize: resize images of another size, as the recipe does where it says so.
+        resize_option: what a user writes for it, for messages.
         batch_size: images at a time.
         device: to compute on.
         progress: called as `progress(done, total)`.
     """
     data = recipe.data
-    fitted = Fitted(source, data.size, grey=data.grey, resize=resize or data.resize)
+    fitted = Fitted(source, data.size, grey=data.grey, resize=resize or data.resize, resize_option=resize_option)
     labels = torch.from_numpy(np.asarray(source.labels, dtype=np.int64))
     chosen = np.flatnonzero(labels.numpy() >= 0)
     sums = torch.zeros(source.num_classes, recipe.backbone["dim"], dtype=torch.float64)

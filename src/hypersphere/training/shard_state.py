@@ -14,7 +14,7 @@ from hypersphere.heads import Head
 from hypersphere.training.shards import check_shards, load_shards, save_shards, shapes_of_shards
 
 
-def save_state(folder: Path, head: Head, optimizer: Optimizer) -> None:
+def save_state(folder: str | Path, head: Head, optimizer: Optimizer) -> None:
     """Write prototypes, other per-class parameters, and what the optimizer keeps for them; all processes call it.
 
     Any number of processes reads it with `load_state`. The rest of the state is `common_state`.
@@ -22,7 +22,7 @@ def save_state(folder: Path, head: Head, optimizer: Optimizer) -> None:
     save_shards(folder, _tensors(head, optimizer), _group(head))
 
 
-def load_state(folder: Path, head: Head, optimizer: Optimizer, *, verify: bool = True) -> None:
+def load_state(folder: str | Path, head: Head, optimizer: Optimizer, *, verify: bool = True) -> None:
     """Read what `save_state` wrote, on any number of processes; all of them call it.
 
     The optimizer's common state must have been loaded before: that clears what it kept.
@@ -32,6 +32,7 @@ def load_state(folder: Path, head: Head, optimizer: Optimizer, *, verify: bool =
         head, optimizer: what to fill.
         verify: compare digests first, unless `check_shards` has just done it.
     """
+    folder = Path(folder)
     if verify:
         check_shards(folder)
     parameters, kept = head.per_class(), []

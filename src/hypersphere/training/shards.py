@@ -46,7 +46,7 @@ _KNOWN = {
 }
 
 
-def save_shards(folder: Path, tensors: Mapping[str, Tensor], group: ProcessGroup | None = None) -> None:
+def save_shards(folder: str | Path, tensors: Mapping[str, Tensor], group: ProcessGroup | None = None) -> None:
     """Write tensors, each process its own rows of the sharded ones; the folder appears whole or not at all.
 
     Args:
@@ -62,6 +62,7 @@ def save_shards(folder: Path, tensors: Mapping[str, Tensor], group: ProcessGroup
         def storage_meta(self) -> StorageMeta:
             return StorageMeta(save_id=self.save_id)  # and not the path of this machine
 
+    folder = Path(folder)
     partial = folder.with_name(f".{folder.name}.partial")
     first, several = _rank(group) == 0, _several()
     try:
@@ -84,7 +85,7 @@ def save_shards(folder: Path, tensors: Mapping[str, Tensor], group: ProcessGroup
 
 
 def load_shards(
-    folder: Path, into: Mapping[str, Tensor], group: ProcessGroup | None = None, *, verify: bool = True
+    folder: str | Path, into: Mapping[str, Tensor], group: ProcessGroup | None = None, *, verify: bool = True
 ) -> None:
     """Fill tensors from a folder of `save_shards`, whatever number of processes wrote it.
 
@@ -94,13 +95,15 @@ def load_shards(
         group: the processes, all of which call this; all there are by default, or this one alone.
         verify: read all files and compare their digests first, unless `check_shards` has just done it.
     """
+    folder = Path(folder)
     if verify:
         check_shards(folder)
     _load(folder, into, group, alone=not _several())
 
 
-def read_shards(folder: Path, prefix: str = "") -> dict[str, Tensor]:
+def read_shards(folder: str | Path, prefix: str = "") -> dict[str, Tensor]:
     """The tensors of a folder of `save_shards` whose names begin so, whole, on the CPU, for this process alone."""
+    folder = Path(folder)
     check_shards(folder)
     shapes = {name: shape for name, shape in shapes_of_shards(folder).items() if name.startswith(prefix)}
     into = {name: torch.empty(size, dtype=dtype) for name, (size, dtype) in shapes.items()}

@@ -12,7 +12,7 @@ Making = Callable[[Recipe, Path], Trainer]
 
 
 def train_recipe(
-    recipe: Recipe, folder: Path, make: Making = Trainer, progress: TrainingReporter | None = None
+    recipe: Recipe, folder: str | Path, make: Making = Trainer, progress: TrainingReporter | None = None
 ) -> Trained:
     """Train a recipe in a folder, or go on where it stopped.
 
@@ -25,6 +25,7 @@ def train_recipe(
         make: makes the trainer of a stage; `Trainer` itself by default, with its defaults.
         progress: called as `progress(step, steps, figures in words)`, for each stage from the start.
     """
+    folder = Path(folder)
     first, *rest = recipe.stages()
     trained = make(first, folder).run(progress)
     for stage in rest:

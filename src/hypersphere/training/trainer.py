@@ -35,6 +35,7 @@ from hypersphere.training.parts import (
 )
 from hypersphere.training.processes import LossScaler, Processes
 from hypersphere.training.recipe import Recipe
+from hypersphere.training.runs import write_model
 from hypersphere.training.shard_state import common_state, load_common_state, load_state, save_state
 
 _PRECISIONS = {"bfloat16": torch.bfloat16, "float16": torch.float16}
@@ -83,7 +84,7 @@ class Trainer:
     def __init__(
         self,
         recipe: Recipe,
-        folder: Path,
+        folder: str | Path,
         *,
         processes: Processes | None = None,
         source: ImageSource | None = None,
@@ -93,7 +94,8 @@ class Trainer:
         compile: bool = False,  # noqa: A002
         checking: Reporter | None = None,
     ) -> None:
-        self.recipe, self.folder, self.evaluate, self.loggers, self.workers = recipe, folder, evaluate, loggers, workers
+        self.folder = folder = Path(folder)
+        self.recipe, self.evaluate, self.loggers, self.workers = recipe, evaluate, loggers, workers
         self.processes = processes or Processes()
         _check_parts(recipe.train.batch_size, recipe.train.accumulate, self.processes.size)
         self.device = self.processes.device
@@ -156,6 +158,8 @@ class Trainer:
                     self._save(logs)
                 if progress is not None:
                     progress(self.step, self.total, words)
+        if self.step == self.total and self.processes.first:
+            write_model(self.recipe, self.folder, self.model())
         return Trained(self.model().eval(), self.head.eval(), self.folder, self.step, self.snapshots.paths())
 
     def model(self) -> nn.Module:
@@ -337,6 +341,7 @@ class Trainer:
             raise ValueError(f"{self.folder}: the processes do not see the same checkpoints; they need one file system")
         if found is None:
             if self.processes.first:
+                self.folder.mkdir(parents=True, exist_ok=True)
                 text = f"# recipe {name}\n{to_toml(as_table(self.recipe))}"
                 write_atomically(self.folder / "recipe.toml", text.encode())
             return
