@@ -1,6 +1,6 @@
 """Where images come from: formats, each with a reader and a writer; identities that two sets share."""
 
-from hypersphere.data.augment import Augmentation, mixup
+from hypersphere.data.augment import Augmentation
 from hypersphere.data.cifar import CifarSource, open_cifar, write_cifar
 from hypersphere.data.convert import FORMATS, guess_format, open_source, write_source
 from hypersphere.data.corrupt import imbalance, long_tailed_counts, noisy_labels, step_counts, unlabelled
@@ -10,6 +10,7 @@ from hypersphere.data.idx import open_mnist, read_idx, write_idx, write_mnist
 from hypersphere.data.images import UnreadableImage, decode, encode
 from hypersphere.data.lists import ListSource, write_list
 from hypersphere.data.market import MarketSource, write_market
+from hypersphere.data.mixing import cutmix, mixup
 from hypersphere.data.named import ImageFiles, NamedImages
 from hypersphere.data.overlap import shared_names, similar_identities
 from hypersphere.data.packs import PackSource, write_pack
@@ -56,6 +57,7 @@ __all__ = [
     "batch",
     "check_readable",
     "contact_sheet",
+    "cutmix",
     "decode",
     "encode",
     "guess_format",

@@ -2,18 +2,26 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable
 from dataclasses import dataclass
 
-import numpy as np
 import torch
 from torch import Tensor
-from torch.nn import functional
 
-from hypersphere.core import check_finite_number, check_positive, check_range
+from hypersphere.core import check_finite_number, check_integer, check_positive, check_range
+from hypersphere.data import pixels
 
-_LUMA = (0.299, 0.587, 0.114)
 _DRAWS = 16
 """Random numbers of one image, drawn whatever is switched on: a setting changes its own effect alone."""
+_TRIES = 4
+"""How often the rectangle of a crop is drawn until one fits; one in 1,400 of AdaFace's never does, and is cut."""
+_MORE = 7 + 2 * _TRIES
+"""Further numbers of one image, for rotation, zoom and crop."""
+_KINDS = ("flip", "shift", "rotate", "zoom", "crop", "low_resolution", "photometric", "grey", "erase")
+
+Layout = tuple[tuple[str, int], ...]
+Change = Callable[[Tensor, Tensor, Layout], Tensor]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -21,13 +29,23 @@ class Augmentation:
     """uint8 images (B, C, H, W) to normalised float32 ones, each changed at random.
 
     Every kind of change has a probability, 0 by default: `Augmentation()` normalises and does nothing else. They come
-    in this order: flip, shift, low resolution, brightness, contrast, saturation, grey, normalisation, erasing.
+    in this order: crop, flip, zoom, rotation, shift (these five in one resampling, bilinear, with black outside), low
+    resolution, brightness, contrast, saturation, grey, normalisation, erasing.
 
     Args:
         flip: probability of a left-right flip.
         shift: probability of a move by up to `max_shift` pixels each way; black comes in from outside (a random crop
             of the padded image).
         max_shift: pixels.
+        rotate: probability of a rotation about the middle by up to `max_rotation` either way.
+        max_rotation: degrees.
+        zoom: probability of enlarging or shrinking about the middle.
+        zoom_range: the least and the greatest factor, 0.1 to 10, between which its logarithm is uniform.
+        crop: probability of a random rectangle being all that is kept; it stays in its place, the rest is black.
+        crop_area: the least and the greatest share of the image that it covers.
+        crop_ratio: its least width over height; the greatest is the inverse, the logarithm uniform between them. Area
+            and ratio are drawn again, up to four times, until the rectangle fits.
+        crop_resize: enlarge the rectangle to the whole image instead (torchvision's RandomResizedCrop).
         low_resolution: probability of shrinking and enlarging again.
         min_scale: the smallest such image, as a share of the size.
         photometric: probability of a change of brightness, contrast and saturation.
@@ -39,16 +57,26 @@ class Augmentation:
         mean, std: of the normalisation (x / 255 - mean) / std, one number or one for each channel.
 
     References:
-        Kim et al., AdaFace, CVPR 2022 (crop, low resolution, photometric); Zhong et al., Random Erasing, AAAI 2020.
+        Kim et al., AdaFace, CVPR 2022 (crop, low resolution, photometric, each with probability 0.2; the crop as its
+        code has it, in its place); Du et al., Semi-Siamese Training, ECCV 2020, as FaceX-Zoo trains it (rotation by up
+        to 10 degrees); Zhong et al., Random Erasing, AAAI 2020.
 
     Example:
-        >>> augment = Augmentation(flip=0.5, low_resolution=0.2, photometric=0.2)
+        >>> augment = Augmentation(flip=0.5, rotate=0.5, crop=0.2, low_resolution=0.2, photometric=0.2)
         >>> images = augment(source.batch(batches.next_batch()).cuda(), torch.Generator().manual_seed(0))
     """
 
     flip: float = 0.0
     shift: float = 0.0
     max_shift: int = 4
+    rotate: float = 0.0
+    max_rotation: float = 10.0
+    zoom: float = 0.0
+    zoom_range: tuple[float, float] = (0.9, 1.1)
+    crop: float = 0.0
+    crop_area: tuple[float, float] = (0.2, 1.0)
+    crop_ratio: float = 0.75
+    crop_resize: bool = False
     low_resolution: float = 0.0
     min_scale: float = 0.2
     photometric: float = 0.0
@@ -63,16 +91,19 @@ class Augmentation:
     std: float | tuple[float, ...] = 0.5
 
     def __post_init__(self) -> None:
-        for name in ("flip", "shift", "low_resolution", "photometric", "grey", "erase"):
+        for name in (*_KINDS, "brightness", "contrast", "saturation"):
             check_range(name, getattr(self, name), 0, 1)
-        for name in ("brightness", "contrast", "saturation"):
-            check_range(name, getattr(self, name), 0, 1)
-        for name in ("min_scale", "erase_ratio"):
+        for name in ("min_scale", "erase_ratio", "crop_ratio"):
             check_range(name, check_positive(name, getattr(self, name)), 0, 1)
-        if isinstance(self.max_shift, bool) or not isinstance(self.max_shift, int) or self.max_shift < 0:
-            raise ValueError(f"max_shift={self.max_shift!r} must be a whole number of pixels, at least 0")
-        low, high = self.erase_area
-        check_range("erase_area", check_positive("erase_area", low), 0, check_range("erase_area", high, 0, 1))
+        check_integer("max_shift", self.max_shift, 0)
+        check_range("max_rotation", self.max_rotation, 0, 180)
+        for name in ("erase_area", "crop_area"):
+            low, high = getattr(self, name)
+            check_range(name, check_positive(name, low), 0, check_range(name, high, 0, 1))
+        low, high = self.zoom_range
+        check_range("zoom_range", low, 0.1, check_range("zoom_range", high, 0.1, 10))
+        if not isinstance(self.crop_resize, bool):
+            raise ValueError(f"crop_resize={self.crop_resize!r} must be true or false")
         for value in _numbers(self.mean):
             check_finite_number("mean", value)
         for value in _numbers(self.std):
@@ -80,6 +111,9 @@ class Augmentation:
 
     def __call__(self, images: Tensor, generator: torch.Generator) -> Tensor:
         """The images changed and normalised.
+
+        What becomes of each image is a few numbers, computed where the generator is and moved to the images at once,
+        which is not waited for; everything else happens on the images' device.
 
         Args:
             images: uint8 (B, C, H, W), C = 1 or 3, on any device.
@@ -89,126 +123,166 @@ class Augmentation:
         Returns:
             float32 (B, C, H, W) on the images' device.
         """
-        if images.dtype != torch.uint8 or images.ndim != 4 or images.shape[1] not in (1, 3):
-            raise ValueError(f"images are {images.dtype} {tuple(images.shape)}; expected uint8 (B, 1 or 3, H, W)")
-        mean, std = (self._per_channel(name, images) for name in ("mean", "std"))
-        u = torch.rand(len(images), _DRAWS, generator=generator, device=generator.device).T
-        x = images.float() / 255
-        x = self._flipped(x, u[0])
-        x = self._shifted(x, u[1], u[2:4])
-        x = self._lowered(x, u[4], u[5])
-        x = self._toned(x, u[6], u[7:10], u[10])
-        x = (x - mean) / std
-        return self._erased(x, u[11], u[12:16])
+        return self._changed(images, generator, self._change)
+
+    def compiled(self) -> Callable[[Tensor, torch.Generator], Tensor]:
+        """The same call with what happens to pixels compiled by torch: fewer and fused kernels, equal up to rounding.
+
+        It is compiled at the first call, and again for batches of another shape.
+        """
+        change: Change = torch.compile(self._change, dynamic=False, fullgraph=True)
+        return lambda images, generator: self._changed(images, generator, change)
 
     @staticmethod
     def skip(generator: torch.Generator, images: int) -> None:
         """Draw what so many images would have drawn: with it, parts of a batch are changed as the whole would be."""
         torch.rand(images, _DRAWS, generator=generator, device=generator.device)
 
-    def _per_channel(self, name: str, images: Tensor) -> Tensor:
+    def _changed(self, images: Tensor, generator: torch.Generator, change: Change) -> Tensor:
+        if images.dtype != torch.uint8 or images.ndim != 4 or images.shape[1] not in (1, 3):
+            raise ValueError(f"images are {images.dtype} {tuple(images.shape)}; expected uint8 (B, 1 or 3, H, W)")
+        plan = self._plan(images, generator)
+        layout = tuple((name, values.shape[1]) for name, values in plan.items())
+        return change(images, onto(torch.cat(list(plan.values()), 1), images.device), layout)
+
+    def _change(self, images: Tensor, numbers: Tensor, layout: Layout) -> Tensor:
+        """What the plan says, kind by kind; nothing here waits for the device."""
+        names, widths = zip(*layout, strict=True)
+        plan = dict(zip(names, torch.split(numbers, list(widths), 1), strict=True))
+        x = images.float()
+        if "affine" in plan:
+            x = pixels.move(images, plan["affine"], plan.get("kept"), blend=self._blends)
+        x = x / 255
+        if "scale" in plan:
+            x = pixels.lower_resolution(x, plan["scale"])
+        if "tone" in plan:
+            x = pixels.tone(x, plan["tone"])
+        if "grey" in plan:
+            x = pixels.lose_colour(x, plan["grey"])
+        x = (x - plan["mean"][:, :, None, None]) / plan["std"][:, :, None, None]
+        return pixels.erase(x, plan["hole"]) if "hole" in plan else x
+
+    @property
+    def _blends(self) -> bool:
+        """Whether pixels may come to lie between pixels."""
+        return bool(self.rotate or self.zoom or (self.crop and self.crop_resize))
+
+    def _plan(self, images: Tensor, generator: torch.Generator) -> dict[str, Tensor]:
+        """The numbers of each image, (B, k) for each kind that is switched on."""
+        height, width = images.shape[2:]
+        u = torch.rand(len(images), _DRAWS, generator=generator, device=generator.device)
+        plan = {name: self._per_channel(name, images, u) for name in ("mean", "std")}
+        if self.flip or self.shift or self.rotate or self.zoom or self.crop:
+            more = more_draws(u, _MORE)
+            box = self._crop_box(more, height, width) if self.crop else None
+            plan["affine"] = self._affine(u, more, height, width, box if self.crop_resize else None)
+            if box is not None and not self.crop_resize:
+                plan["kept"] = box
+        if self.low_resolution:
+            scale = self.min_scale + (1 - self.min_scale) * u[:, 5]
+            plan["scale"] = torch.where(u[:, 4] < self.low_resolution, scale, 1.0)[:, None]
+        if self.photometric:
+            strengths = torch.tensor([self.brightness, self.contrast, self.saturation], device=u.device)
+            factors = 1 + strengths * (2 * u[:, 7:10] - 1)
+            plan["tone"] = torch.where(u[:, 6:7] < self.photometric, factors, 1.0)
+        if self.grey:
+            plan["grey"] = (u[:, 10:11] < self.grey).float()
+        if self.erase:
+            plan["hole"] = self._hole(u, height, width)
+        return plan
+
+    def _per_channel(self, name: str, images: Tensor, u: Tensor) -> Tensor:
         values = _numbers(getattr(self, name))
         if len(values) not in (1, images.shape[1]):
             raise ValueError(f"{name} has {len(values)} numbers, but the images {images.shape[1]} channels")
-        return torch.tensor(values, device=images.device).view(1, -1, 1, 1)
+        return torch.tensor(values, device=u.device).expand(len(images), -1)
 
-    def _flipped(self, x: Tensor, chance: Tensor) -> Tensor:
-        if not self.flip:
-            return x
-        return torch.where(_column(chance < self.flip, x), x.flip(-1), x)
-
-    def _shifted(self, x: Tensor, chance: Tensor, offsets: Tensor) -> Tensor:
-        if not self.shift or not self.max_shift:
-            return x
+    def _affine(self, u: Tensor, more: Tensor, height: int, width: int, box: Tensor | None) -> Tensor:
+        """Where each output pixel comes from, for `pixels.move`: back through shift, rotation, zoom, crop and flip."""
         far = self.max_shift
-        moves = (offsets * (2 * far + 1)).long().clamp(max=2 * far)
-        moves = torch.where(chance < self.shift, moves, far).to(x.device)
-        rows = moves[0][:, None] + torch.arange(x.shape[2], device=x.device)
-        columns = moves[1][:, None] + torch.arange(x.shape[3], device=x.device)
-        padded = functional.pad(x, (far, far, far, far)).permute(0, 2, 3, 1)
-        which = torch.arange(len(x), device=x.device)[:, None, None]
-        return padded[which, rows[:, :, None], columns[:, None, :]].permute(0, 3, 1, 2).contiguous()
+        moves = (u[:, 2:4] * (2 * far + 1)).floor().clamp(max=2 * far) - far
+        down, across = torch.where(u[:, 1:2] < self.shift, moves, 0.0).unbind(1)
+        angle = (2 * more[:, 1] - 1) * math.radians(self.max_rotation)
+        angle = torch.where(more[:, 0] < self.rotate, angle, 0.0)
+        low, high = self.zoom_range
+        inverse = torch.where(more[:, 2] < self.zoom, (low * (high / low) ** more[:, 3]).reciprocal(), 1.0)
+        cos, sin = angle.cos() * inverse, angle.sin() * inverse
+        middle_y, middle_x = (height - 1) / 2, (width - 1) / 2
+        mirror = 1.0 - 2.0 * (u[:, 0] < self.flip)
+        a, b, c, d, e, f = cos, -sin, torch.zeros_like(cos), sin, cos, torch.zeros_like(cos)
+        if box is not None:
+            top, bottom, left, right = box.unbind(1)
+            a, b, c = a * (right - left) / width, b * (right - left) / width, (left + right - 1) / 2 - middle_x
+            d, e, f = d * (bottom - top) / height, e * (bottom - top) / height, (top + bottom - 1) / 2 - middle_y
+        c, f = a * across + b * down + c, d * across + e * down + f
+        return torch.stack([mirror * a, mirror * b, mirror * c + middle_x, d, e, f + middle_y], 1)
 
-    def _lowered(self, x: Tensor, chance: Tensor, shares: Tensor) -> Tensor:
-        chosen = chance < self.low_resolution
-        if not chosen.any():
-            return x
-        scale = self.min_scale + (1 - self.min_scale) * shares
-        size = tuple(x.shape[2:])
-        shrunk = torch.stack([(scale * length).round().clamp(1, length) for length in size], 1).long()
-        x = x.clone()
-        for height, width in torch.unique(shrunk[chosen], dim=0).tolist():
-            which = (chosen & (shrunk == torch.tensor([height, width], device=shrunk.device)).all(1)).to(x.device)
-            small = functional.interpolate(x[which], (height, width), mode="bilinear", antialias=True)
-            x[which] = functional.interpolate(small, size, mode="bilinear").clamp(0, 1)
-        return x
+    def _crop_box(self, more: Tensor, height: int, width: int) -> Tensor:
+        """The rectangle of each image that is kept, as torchvision draws it, but cut where none fits, not central."""
+        areas, ratios = more[:, 7:].chunk(2, 1)
+        low, high = self.crop_area
+        area = (low + (high - low) * areas) * (height * width)
+        ratio = self.crop_ratio ** (1 - 2 * ratios)
+        wide, tall = (area * ratio).sqrt().round().clamp(min=1), (area / ratio).sqrt().round().clamp(min=1)
+        first = ((wide <= width) & (tall <= height)).int().argmax(1, keepdim=True)
+        sizes = tall.gather(1, first)[:, 0].clamp(max=height), wide.gather(1, first)[:, 0].clamp(max=width)
+        box = _boxes(*sizes, more[:, 5], more[:, 6], height, width)
+        return torch.where(more[:, 4:5] < self.crop, box, torch.tensor([0.0, height, 0, width], device=more.device))
 
-    def _toned(self, x: Tensor, chance: Tensor, shares: Tensor, grey: Tensor) -> Tensor:
-        if self.photometric:
-            strengths = torch.tensor([[self.brightness], [self.contrast], [self.saturation]], device=shares.device)
-            brightness, contrast, saturation = (_column(each, x) for each in 1 + strengths * (2 * shares - 1))
-            toned = (x * brightness).clamp(0, 1)
-            toned = torch.lerp(_luma(toned).mean((2, 3), keepdim=True), toned, contrast).clamp(0, 1)
-            toned = torch.lerp(_luma(toned), toned, saturation).clamp(0, 1)
-            x = torch.where(_column(chance < self.photometric, x), toned, x)
-        return torch.where(_column(grey < self.grey, x), _luma(x), x) if self.grey else x
-
-    def _erased(self, x: Tensor, chance: Tensor, shares: Tensor) -> Tensor:
+    def _hole(self, u: Tensor, height: int, width: int) -> Tensor:
         """Zhong et al., alg. 1, but a rectangle that is too long for the image is cut, not drawn again."""
-        if not self.erase:
-            return x
-        height, width = x.shape[2:]
         low, high = self.erase_area
-        area = (low + (high - low) * shares[0]) * (height * width)
-        ratio = self.erase_ratio + (1 / self.erase_ratio - self.erase_ratio) * shares[1]
+        area = (low + (high - low) * u[:, 12]) * (height * width)
+        ratio = self.erase_ratio + (1 / self.erase_ratio - self.erase_ratio) * u[:, 13]
         tall = (area * ratio).sqrt().round().clamp(1, height)
         wide = (area / ratio).sqrt().round().clamp(1, width)
-        top = (shares[2] * (height - tall + 1)).floor()
-        left = (shares[3] * (width - wide + 1)).floor()
-        rows, columns = torch.arange(height, device=top.device), torch.arange(width, device=top.device)
-        down = (rows >= top[:, None]) & (rows < (top + tall)[:, None])
-        across = (columns >= left[:, None]) & (columns < (left + wide)[:, None])
-        hole = down[:, :, None] & across[:, None, :] & (chance < self.erase)[:, None, None]
-        return x.masked_fill(hole[:, None].to(x.device), 0.0)
+        return torch.where(u[:, 11:12] < self.erase, _boxes(tall, wide, u[:, 14], u[:, 15], height, width), 0.0)
 
 
-def mixup(images: Tensor, generator: torch.Generator, alpha: float) -> tuple[Tensor, Tensor, float]:
-    """Every image mixed with another of the batch: weight x_i + (1 - weight) x_permutation[i].
+def more_draws(u: Tensor, count: int) -> Tensor:
+    """More uniform numbers of each image, (B, count), as hashes of its own draws.
+
+    Kinds of change that came later take theirs from here: what a generator gives, and with it every earlier run, stays
+    as it was. The hash is the output function of SplitMix64, whose streams begin at 64 bits of the first three draws.
 
     Args:
-        images: floating (B, ...).
-        generator: of the permutation and the weight.
-        alpha: the weight is drawn from Beta(alpha, alpha), one for the batch.
-
-    Returns:
-        the mixed images, the permutation (B,) and the weight. The loss is the same mixture:
-        weight loss(y) + (1 - weight) loss(y[permutation]).
+        u: (B, 3 or more), multiples of 2^-24 in [0, 1).
+        count: of numbers; the first ones do not depend on how many there are.
 
     References:
-        Zhang et al., mixup, ICLR 2018.
-
-    Example:
-        >>> mixed, permutation, weight = mixup(images, generator, alpha=0.2)
-        >>> loss = weight * head(net(mixed), labels) + (1 - weight) * head(net(mixed), labels[permutation])
+        Steele, Lea and Flood, Fast splittable pseudorandom number generators, OOPSLA 2014, Fig. 16 (with Stafford's
+        variant 13 of the mixing constants).
     """
-    check_positive("alpha", alpha)
-    if not images.is_floating_point():
-        raise ValueError(f"images are {images.dtype}; mixup needs floating ones")
-    permutation = torch.randperm(len(images), generator=generator, device=generator.device).to(images.device)
-    seed = torch.randint(2**62, (), generator=generator, device=generator.device).item()
-    weight = float(np.random.default_rng(int(seed)).beta(alpha, alpha))
-    return torch.lerp(images[permutation], images, weight), permutation, weight
+    first, second, third = (u[:, :3] * 2**24).long().unbind(1)
+    start = (first << 40) ^ (second << 16) ^ third
+    z = start[:, None] + _signed(0x9E3779B97F4A7C15) * torch.arange(1, count + 1, device=u.device)
+    z = (z ^ _shifted(z, 30)) * _signed(0xBF58476D1CE4E5B9)
+    z = (z ^ _shifted(z, 27)) * _signed(0x94D049BB133111EB)
+    return _shifted(z ^ _shifted(z, 31), 40) / 2**24
+
+
+def onto(tensor: Tensor, device: torch.device) -> Tensor:
+    """The tensor on a device, without waiting for the device."""
+    if tensor.device.type == "cpu" and device.type == "cuda":
+        tensor = tensor.pin_memory()
+    return tensor.to(device, non_blocking=True)
+
+
+def _boxes(tall: Tensor, wide: Tensor, row: Tensor, column: Tensor, height: int, width: int) -> Tensor:
+    """Rectangles of given sizes at uniform places, (B, 4): top, bottom, left, right."""
+    top, left = (row * (height - tall + 1)).floor(), (column * (width - wide + 1)).floor()
+    return torch.stack([top, top + tall, left, left + wide], 1)
+
+
+def _shifted(z: Tensor, bits: int) -> Tensor:
+    """The unsigned right shift, which torch's int64 has not."""
+    return torch.bitwise_and(z >> bits, 2 ** (64 - bits) - 1)
+
+
+def _signed(number: int) -> int:
+    """64 bits as the int64 that has them."""
+    return (number + 2**63) % 2**64 - 2**63
 
 
 def _numbers(value: float | tuple[float, ...]) -> list[float]:
     return list(value) if isinstance(value, tuple) else [value]
-
-
-def _column(values: Tensor, x: Tensor) -> Tensor:
-    return values.to(x.device)[:, None, None, None]
-
-
-def _luma(x: Tensor) -> Tensor:
-    if x.shape[1] == 1:
-        return x
-    return (x * torch.tensor(_LUMA, device=x.device).view(1, 3, 1, 1)).sum(1, keepdim=True)
