@@ -57,7 +57,7 @@ def test_all_contestants_compute_one_loss() -> None:
         (["--check"], "--plan"),
         (["--rows", "0"], "--rows"),
         (["--only", "nobody"], "--only"),
-        (["--device", "tpu"], "--device"),
+        (["--device", "tpu"], "device='tpu' is unknown"),
     ],
 )
 def test_bad_options_are_named(options: list[str], word: str, capsys: pytest.CaptureFixture[str]) -> None:

@@ -51,7 +51,6 @@ def test_the_plan_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
         ["--bandwidth", "0"],
         ["--latency", "-1"],
         ["--latency", "nan"],
-        ["--device", "tpu"],
         ["--threads", "0"],
     ],
 )

@@ -57,7 +57,7 @@ def test_bench_train_prints_a_row_and_appends_it(tmp_path: Path, capsys: pytest.
     small = [
         "--size",
         "32",
-        "--batch",
+        "--batch-size",
         "8",
         "--classes",
         "5",

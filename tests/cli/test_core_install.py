@@ -36,7 +36,7 @@ COMMANDS = (
     "demo",
     "explore",
     "bench head --classes 10 --figure x.png",
-    "evaluate pairs --embeddings e.npy --list names.txt --pairs pairs.txt",
+    "evaluate pairs --embeddings e.npy --names names.txt --pairs pairs.txt",
 )
 Told = dict[str, tuple[int, str, str]]
 HINT = "pip install 'hypersphere-learn[{}]' (in a checkout: pip install '.[{}]')"
@@ -125,7 +125,7 @@ def test_the_explorer_needs_nothing(told: Told, place: Path) -> None:
 
 
 def test_evaluation_writes_its_numbers(told: Told, place: Path) -> None:
-    status, out, err = told["evaluate pairs --embeddings e.npy --list names.txt --pairs pairs.txt"]
+    status, out, err = told["evaluate pairs --embeddings e.npy --names names.txt --pairs pairs.txt"]
     assert status == 0, err
     assert "accuracy" in out
     assert f"The report is left out: drawing its figures needs matplotlib: {PLOTS}" in out

@@ -100,7 +100,7 @@ def test_every_count_of_what_was_left_out_is_said(tmp_path: Path, capsys: pytest
     (tmp_path / "E.txt").write_text("\n".join(embeddings.names[k] for k in kept))
     pairs_list = tmp_path / "meta" / "ijbc_template_pair_label.txt"
     pairs_list.write_text(pairs_list.read_text() + "999 25 0\n")
-    ready = ["--embeddings", tmp_path / "E.npy", "--list", tmp_path / "E.txt", "--out", tmp_path / "out"]
+    ready = ["--embeddings", tmp_path / "E.npy", "--names", tmp_path / "E.txt", "--out", tmp_path / "out"]
     command = [str(word) for word in ("evaluate", "ijb", *words, *ready)]
     assert main(command) == 2
     assert "template 999 has no media" in capsys.readouterr().err
@@ -117,7 +117,7 @@ def test_queries_without_a_mate_are_said(tmp_path: Path, capsys: pytest.CaptureF
     kept = [k for k, name in enumerate(embeddings.names) if not name.startswith("bounding_box_test/0001")]
     np.save(tmp_path / "E.npy", embeddings.values[kept])
     (tmp_path / "E.txt").write_text("\n".join(embeddings.names[k] for k in kept))
-    ready = ["--embeddings", tmp_path / "E.npy", "--list", tmp_path / "E.txt", "--out", tmp_path / "out"]
+    ready = ["--embeddings", tmp_path / "E.npy", "--names", tmp_path / "E.txt", "--out", tmp_path / "out"]
     command = [str(word) for word in ("evaluate", "reid", "--market", tmp_path / "market", *ready)]
     assert main([*command, "--allow-missing"]) == 0
     page = Reader((tmp_path / "out" / "report.html").read_text()).words
@@ -134,7 +134,7 @@ def test_pictures_that_cannot_be_read_are_not_shown(tmp_path: Path) -> None:
     (tmp_path / "E.txt").write_text("\n".join(names))
     for name in names:
         (tmp_path / "images" / name).write_bytes(b"no picture")
-    ready = ["--embeddings", tmp_path / "E.npy", "--list", tmp_path / "E.txt", "--images", tmp_path / "images"]
+    ready = ["--embeddings", tmp_path / "E.npy", "--names", tmp_path / "E.txt", "--images", tmp_path / "images"]
     command = [str(word) for word in ("evaluate", "pairs", *words, *ready, "--out", tmp_path / "out")]
     with patch("hypersphere.evaluation.report._add_curves"):
         assert main(command) == 0

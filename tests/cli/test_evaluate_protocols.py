@@ -24,7 +24,7 @@ def saved(folder: Path, embeddings: Embeddings, name: str = "E") -> list[str]:
     folder.mkdir(parents=True, exist_ok=True)
     np.save(folder / f"{name}.npy", embeddings.values)
     (folder / f"{name}.txt").write_text("".join(f"{each}\n" for each in embeddings.names))
-    return ["--embeddings", str(folder / f"{name}.npy"), "--list", str(folder / f"{name}.txt")]
+    return ["--embeddings", str(folder / f"{name}.npy"), "--names", str(folder / f"{name}.txt")]
 
 
 def evaluate(out: Path, *words: str | Path) -> dict[str, Any]:
@@ -83,7 +83,7 @@ def test_ytf_from_embeddings_and_from_frames(tmp_path: Path) -> None:
     assert made["counts"]["frames"] == 400
     assert "accuracy_hik_svm" not in made["metrics"]
     again = [tmp_path / "b" / name for name in ("embeddings.npy", "names.txt")]
-    ready = ["--embeddings", again[0], "--list", again[1], "--classifiers", "mean"]
+    ready = ["--embeddings", again[0], "--names", again[1], "--classifiers", "mean"]
     repeated = evaluate(tmp_path / "c", "ytf", "--splits", tmp_path / "splits.txt", *ready)
     assert repeated["metrics"] == made["metrics"]
 
@@ -177,9 +177,9 @@ def test_distractors_of_their_own(tmp_path: Path, capsys: pytest.CaptureFixture[
     assert {"embeddings.npy", "names.txt", "embeddings-distractors.npy", "names-distractors.txt"} <= saved_files
     names = (tmp_path / "a" / "names-distractors.txt").read_text().splitlines()
     assert (names, np.load(tmp_path / "a" / "embeddings-distractors.npy").shape) == (list(far.names[:20]), (20, 4))
-    ready = ["--embeddings", tmp_path / "a" / "embeddings.npy", "--list", tmp_path / "a" / "names.txt"]
+    ready = ["--embeddings", tmp_path / "a" / "embeddings.npy", "--names", tmp_path / "a" / "names.txt"]
     ready += ["--distractor-embeddings", tmp_path / "a" / "embeddings-distractors.npy"]
-    ready += ["--distractor-list", tmp_path / "a" / "names-distractors.txt"]
+    ready += ["--distractor-names", tmp_path / "a" / "names-distractors.txt"]
     page = report(tmp_path / "b", *words, *ready, *images)
     again = json.loads((tmp_path / "b" / "result.json").read_text())
     assert again["metrics"] == made["metrics"]
@@ -203,7 +203,7 @@ def test_reid_from_a_folder_and_from_names(tmp_path: Path, capsys: pytest.Captur
     assert folder["metrics"] == names["metrics"]
     other = evaluate(tmp_path / "c", "reid", *ready, "--area", "trapezoid")
     assert other["metrics"]["map"]["value"] < names["metrics"]["map"]["value"]
-    assert "give --embeddings and --list, or --model and --images" in fails(capsys, "reid")
+    assert "give --embeddings and --names, or --model and --images" in fails(capsys, "reid")
 
 
 def test_classify_by_an_array_and_by_a_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -221,7 +221,7 @@ def test_classify_by_an_array_and_by_a_run(tmp_path: Path, capsys: pytest.Captur
     assert wrong > 0
     assert page.count("<li>") == wrong
     np.save(tmp_path / "W.npy", trained.head.weight.detach().numpy())
-    ready = ["--embeddings", tmp_path / "a" / "embeddings.npy", "--list", tmp_path / "a" / "names.txt"]
+    ready = ["--embeddings", tmp_path / "a" / "embeddings.npy", "--names", tmp_path / "a" / "names.txt"]
     again = ["classify", "--test", tmp_path / "test.txt", *ready, "--prototypes", tmp_path / "W.npy"]
     assert "class_margin" in report(tmp_path / "b", *again)
     by_array = json.loads((tmp_path / "b" / "result.json").read_text())
@@ -232,7 +232,7 @@ def test_classify_by_an_array_and_by_a_run(tmp_path: Path, capsys: pytest.Captur
 def test_what_a_protocol_cannot_take_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     ready = saved(tmp_path, official.write_market(tmp_path / "market"))
     words = ["reid", "--market", tmp_path / "market"]
-    twice = ["--embeddings", ready[1], ready[1], "--list", ready[3], "--merge", "scores"]
+    twice = ["--embeddings", ready[1], ready[1], "--names", ready[3], "--merge", "scores"]
     assert "merges them with --merge concat only" in fails(capsys, *words, *twice)
     assert "this protocol takes one" in fails(capsys, *words, *ready, "--images", tmp_path, tmp_path)
     linear_onnx(tmp_path / "net.onnx", size=16, batch=1)

@@ -124,3 +124,18 @@ def test_what_the_declarations_copy_is_what_the_rooms_say() -> None:
     assert (protocols.TEMPLATE_FLIPS, protocols.MEDIA) == (templates.FLIPS, templates.MEDIA)
     assert (protocols.CLEANINGS, protocols.CLASSIFIERS) == (megaface.CLEANINGS, ytf.CLASSIFIERS)
     assert tuple(PRESETS) == protocols.PRESETS
+
+
+SHARED = ("--list", "--workers", "--batch-size", "--seeds", "--compile", "--device", "--jobs")
+
+
+@pytest.mark.parametrize("option", SHARED)
+def test_an_option_means_the_same_in_every_command(option: str) -> None:
+    """What it takes; of those declared once, the sentence too."""
+    found = {}
+    for parser in leaves(build_parser()):
+        action = parser._option_string_actions.get(option)
+        if action is not None:
+            found[parser.prog] = (type(action), action.nargs, action.type)
+    assert len(found) >= 1
+    assert len(set(found.values())) == 1, found

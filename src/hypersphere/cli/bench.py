@@ -48,14 +48,18 @@ class Crowd:
 
 def run_train(options: argparse.Namespace) -> None:
     """Measure each backbone and print a line for it."""
-    for name, least in (("batch", 1), ("steps", 1), ("warmup", 1), ("classes", 2), ("workers", 0)):
-        check_integer(f"--{name}", getattr(options, name), least)
+    for name, least in (("batch_size", 1), ("steps", 1), ("warmup", 1), ("classes", 2)):
+        check_integer(f"--{name.replace('_', '-')}", getattr(options, name), least)
+    if options.workers is not None:
+        check_integer("--workers", options.workers, 0)
     if "WORLD_SIZE" in os.environ:
         raise ValueError("bench train measures one process: start it without torchrun")
     with join_processes(options.device) as processes, tempfile.TemporaryDirectory() as place:
         device = device_name(processes.device.type)
+        if options.workers is None:
+            options.workers = min(8, os.cpu_count() or 1) if processes.device.type == "cuda" else 0
         print(
-            f"whole training steps on {device}: {options.size}x{options.size} JPEG files, batch {options.batch},"
+            f"whole training steps on {device}: {options.size}x{options.size} JPEG files, batch {options.batch_size},"
             f" {options.precision}, CosFace with {options.classes:,} classes, {options.workers} loading processes,"
             f" {'compiled' if options.compile else 'not compiled'}\n"
         )
@@ -65,7 +69,7 @@ def run_train(options: argparse.Namespace) -> None:
         faces = Path(place) / "faces.rec"
         write_records(PocketFaces(_IDENTITIES, _IMAGES, options.size), faces, quality=95)
         steps = options.warmup + options.steps
-        source = Crowd(open_source(str(faces)), options.batch * steps, options.classes)
+        source = Crowd(open_source(str(faces)), options.batch_size * steps, options.classes)
         for name in options.backbones.split(","):
             row = measure(name, source, Path(place) / name, processes, options)
             memory = f"{row['gpu_gib']:.1f} GiB" if row["gpu_gib"] else "-"
@@ -88,7 +92,7 @@ def measure(
         "optimizer": {"rate": 0.001},
         "train": {
             "steps": steps + 1,
-            "batch_size": options.batch,
+            "batch_size": options.batch_size,
             "precision": options.precision,
             "log_every": steps + 1,
             "checkpoint_every": steps + 1,
@@ -108,13 +112,13 @@ def measure(
     return {
         "date_utc": dt.datetime.now(dt.UTC).isoformat(timespec="seconds"),
         "backbone": name,
-        "batch": options.batch,
+        "batch": options.batch_size,
         "size": options.size,
         "classes": options.classes,
         "precision": options.precision,
         "compiled": options.compile,
         "workers": options.workers,
-        "images_per_s": round(options.steps * options.batch / seconds, 1),
+        "images_per_s": round(options.steps * options.batch_size / seconds, 1),
         "ms": round(1000 * seconds / options.steps, 2),
         "waiting": round((waited_then - waited) / seconds, 4),
         "gpu_gib": round(peak, 2),

@@ -25,7 +25,7 @@ from typing import Any, NamedTuple
 import torch
 
 from hypersphere.cli.bench_plan import run_plan
-from hypersphere.cli.bench_rows import append_row, chosen_device, device_name
+from hypersphere.cli.bench_rows import append_row, device_name, measured_device
 from hypersphere.cli.contestants import FLOOR, Size, Step, contestants, draw
 from hypersphere.core import Progress, check_integer, import_extra
 from hypersphere.plots import Line, Panel, draw_panels, save_figure
@@ -55,7 +55,7 @@ def run_head(options: argparse.Namespace) -> None:
         return
     if options.check:
         raise ValueError("--check belongs to --plan: give --plan C N d P too")
-    device = chosen_device(options.device)
+    device = measured_device(options.device)
     gpu = device == "cuda"
     rows = options.rows if options.rows is not None else 1024 if gpu else 256
     for name, value, least in (

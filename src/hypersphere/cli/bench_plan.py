@@ -17,7 +17,7 @@ import torch
 from torch import Tensor, distributed
 from torch.multiprocessing.spawn import start_processes
 
-from hypersphere.cli.bench_rows import chosen_device, device_name
+from hypersphere.cli.bench_rows import device_name, measured_device
 from hypersphere.core import Progress, check_finite_number, check_integer, check_positive
 from hypersphere.engines import Exchange, Precision
 from hypersphere.heads import create_head
@@ -73,7 +73,7 @@ def run_plan(options: argparse.Namespace) -> None:
     check_positive("--bandwidth", options.bandwidth)
     if check_finite_number("--latency", options.latency) < 0:
         raise ValueError(f"--latency={options.latency:g} must be at least 0")
-    device = chosen_device(options.device)
+    device = measured_device(options.device)
     torch.set_num_threads(check_integer("--threads", options.threads, 1))
     print(
         f"{classes:,} classes, {rows} x {dim} embeddings in all, float32 prototypes with gradient and momentum.\n"

@@ -9,13 +9,12 @@ from typing import Any
 
 import torch
 
+from hypersphere.core import check_choice, choose_device
 
-def chosen_device(device: str | None) -> str:
-    """The device that --device names, or the best there is."""
-    chosen = device or ("cuda" if torch.cuda.is_available() else "cpu")
-    if chosen not in ("cpu", "cuda") or (chosen == "cuda" and not torch.cuda.is_available()):
-        raise ValueError(f"--device {chosen}: must be cpu or cuda, and be there")
-    return chosen
+
+def measured_device(name: str | None) -> str:
+    """The device that --device names, or the best there is: heads are timed on the CPU and on the first GPU."""
+    return check_choice("--device", choose_device(name), ("cpu", "cuda"))
 
 
 def device_name(device: str) -> str:

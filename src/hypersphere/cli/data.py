@@ -9,9 +9,8 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-import torch
 
-from hypersphere.core import Progress
+from hypersphere.core import Progress, choose_device
 from hypersphere.data import (
     ImageSource,
     Subset,
@@ -157,7 +156,7 @@ def overlap(options: argparse.Namespace) -> None:
 
 def _overlap_by_model(options: argparse.Namespace, sources: list[ImageSource]) -> None:
     recipe, network = load_run(options.model)
-    device = options.device or ("cuda" if torch.cuda.is_available() else "cpu")
+    device = choose_device(options.device)
     names, means = [], []
     for path, opened in zip(options.sources, sources, strict=True):
         if not opened.num_classes:

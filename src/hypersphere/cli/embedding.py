@@ -10,10 +10,9 @@ from pathlib import Path
 from typing import Protocol
 
 import numpy as np
-import torch
 
 from hypersphere.cli.models import open_models
-from hypersphere.core import Progress, install_hint, is_installed
+from hypersphere.core import Progress, choose_device, install_hint, is_installed
 from hypersphere.data import NamedImages, UnreadableImage
 from hypersphere.data.files import Staged, is_image_name
 from hypersphere.data.images import Image
@@ -79,10 +78,10 @@ def gather(
 
 def image_names(options: argparse.Namespace) -> list[str]:
     """All images there are: the names of the list, or what lies in the folder or archive of --images."""
-    if options.list:
-        return list(read_names(options.list[0]))
+    if options.names:
+        return list(read_names(options.names[0]))
     if not options.images:
-        raise ValueError("give --embeddings and --list, or --model and --images")
+        raise ValueError("give --embeddings and --names, or --model and --images")
     place: Path = options.images[0]
     archives = sorted(place.glob("*.tar")) if place.is_dir() else [place]
     if archives:
@@ -130,7 +129,7 @@ def make_embeddings(
 ) -> list[list[Embeddings]]:
     """The embeddings of each list, one of each model or array, merged if they are to stand side by side."""
     if bool(options.model) == bool(options.embeddings):
-        raise ValueError("give either --model and --images, or --embeddings and --list")
+        raise ValueError("give either --model and --images, or --embeddings and --names")
     for name in ("contract", "flip"):
         if options.embeddings and getattr(options, name) is not None:
             raise ValueError(f"--{name} is for models; ready embeddings are taken as they are")
@@ -146,9 +145,9 @@ def make_embeddings(
 
 
 def _ready(options: argparse.Namespace) -> list[Embeddings]:
-    lists = list(options.list or [])
+    lists = list(options.names or [])
     if len(lists) not in (1, len(options.embeddings)):
-        raise ValueError("--embeddings needs --list: one list of names for all arrays, or one for each in order")
+        raise ValueError("--embeddings needs --names: one list of names for all arrays, or one for each in order")
     lists = lists * len(options.embeddings) if len(lists) == 1 else lists
     return [load_embeddings(array, names) for array, names in zip(options.embeddings, lists, strict=True)]
 
@@ -156,7 +155,7 @@ def _ready(options: argparse.Namespace) -> list[Embeddings]:
 def _embed(
     options: argparse.Namespace, lists: Sequence[Wanted], sources: Sequence[NamedImages | None]
 ) -> list[list[Embeddings]]:
-    device = options.device or ("cuda" if torch.cuda.is_available() else "cpu")
+    device = choose_device(options.device)
     made: list[list[Embeddings]] = [[] for _ in lists]
     for path in options.model:
         onnx_on_cpu = path.suffix == ".onnx" and options.device is None

@@ -51,9 +51,7 @@ def evaluate_pair_lists(options: argparse.Namespace) -> None:
 
 def compare(options: argparse.Namespace) -> None:
     """Print two results side by side."""
-    if options.compare is None:
-        raise ValueError("name a protocol (`hypersphere evaluate pairs ...`), or two results with --compare A B")
-    first, second = (read_result(path) for path in options.compare)
+    first, second = (read_result(path) for path in options.results)
     with Progress("comparing", "metrics") as progress:
         rows = compare_results(first, second, progress=progress)
     print(f"{'':<26}{'A':<30}{'B':<30}{'B - A, points':<26}p")

@@ -142,10 +142,10 @@ def _distractors(
             "-distractors",
             where=where,
         )
-    if options.distractor_list is None:
-        raise ValueError("--distractor-embeddings needs --distractor-list")
+    if options.distractor_names is None:
+        raise ValueError("--distractor-embeddings needs --distractor-names")
     images = None if options.distractor_images is None else NamedImages(options.distractor_images, names)
-    return load_embeddings(options.distractor_embeddings, options.distractor_list), images
+    return load_embeddings(options.distractor_embeddings, options.distractor_names), images
 
 
 def evaluate_reid(options: argparse.Namespace) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 
-from hypersphere.core import Progress, check_choice, check_integer, is_installed
+from hypersphere.core import Progress, check_integer, choose_device, is_installed
 from hypersphere.plots import NO_PICTURES
 from hypersphere.reproduce import Entry, Result, load_catalogue, missing, run_entry, state, write_pages
 from hypersphere.reproduce.pocket import gather, settings_of
@@ -43,7 +43,7 @@ def run_reproduce(options: argparse.Namespace) -> int:
     training = {
         "cache": options.cache or options.out / "cache",
         "jobs": check_integer("--jobs", options.jobs, 1),
-        "device": _device(options.device),
+        "device": choose_device(options.device),
     }
     _train_all(ready, seeds, training)
     results: dict[str, Result] = {}
@@ -74,13 +74,6 @@ def run_reproduce(options: argparse.Namespace) -> int:
         print(f"\n{NO_PICTURES}")
     write_pages(options.out, catalogue)
     return _sum_up(entries, results, errors, problems, options.out)
-
-
-def _device(name: str) -> str:
-    check_choice("--device", name.partition(":")[0], ("cpu", "cuda"))
-    if name.startswith("cuda") and not torch.cuda.is_available():
-        raise ValueError(f"--device {name}: there is no CUDA device here; use cpu")
-    return name
 
 
 def _train_all(entries: Sequence[Entry], seeds: tuple[int, ...], training: dict[str, Any]) -> None:

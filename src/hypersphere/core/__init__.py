@@ -8,6 +8,7 @@ from hypersphere.core.checks import (
     check_range,
     nearest,
 )
+from hypersphere.core.device import choose_device
 from hypersphere.core.errors import Failure
 from hypersphere.core.extras import import_extra, install_hint, is_installed
 from hypersphere.core.progress import Progress, Reporter, part_of
@@ -23,6 +24,7 @@ __all__ = [
     "check_integer",
     "check_positive",
     "check_range",
+    "choose_device",
     "import_extra",
     "install_hint",
     "is_installed",

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor, distributed
 from torch.distributed.fsdp.sharded_grad_scaler import ShardedGradScaler
 
-from hypersphere.core import check_choice
+from hypersphere.core import choose_device
 from hypersphere.engines import local_rows
 
 _TIMEOUT = timedelta(hours=2)
@@ -90,15 +90,14 @@ def join_processes(device: str | None = None) -> Iterator[Processes]:
     """The processes that torchrun started together; this one alone without it.
 
     Args:
-        device: `cpu` or `cuda`; what there is by default. Each process takes a GPU of its own.
+        device: `cpu`, `cuda` or `mps`; by default `cuda` where there is one. Each process takes a GPU of its own.
     """
-    kind = device or ("cuda" if torch.cuda.is_available() else "cpu")
-    check_choice("device", kind.split(":")[0], ("cpu", "cuda"))
-    if kind.startswith("cuda") and not torch.cuda.is_available():
-        raise ValueError(f"device={kind!r}, but there is no CUDA device here: use cpu")
+    kind = choose_device(device)
     if "WORLD_SIZE" not in os.environ:
         yield Processes(device=torch.device(kind))
         return
+    if kind == "mps":
+        raise ValueError("device='mps': several processes work on cpu or cuda; leave torchrun out")
     own = torch.device("cuda", int(os.environ["LOCAL_RANK"])) if kind == "cuda" else torch.device(kind)
     if own.type == "cuda":
         torch.cuda.set_device(own)

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 from typing import Any
+
+from hypersphere.cli.commands.machine import add_device, add_loading
 
 
 def add_command(commands: Any) -> None:
@@ -20,17 +21,14 @@ def add_command(commands: Any) -> None:
         default="sfnet20,sfnet64,iresnet18,iresnet50,iresnet100",
         help="names, separated by commas (%(default)s)",
     )
-    train.add_argument("--batch", type=int, default=128, help="images a step (%(default)s)")
+    train.add_argument("--batch-size", type=int, default=128, help="images a step (%(default)s)")
     train.add_argument("--size", type=int, default=112, help="height and width of the images (%(default)s)")
     train.add_argument("--classes", type=int, default=10_572, help="of the head, CosFace (%(default)s)")
     train.add_argument("--steps", type=int, default=50, help="measured steps, after --warmup more (%(default)s)")
     train.add_argument("--warmup", type=int, default=20, help="steps before the clock starts (%(default)s)")
     train.add_argument("--precision", default="bfloat16", help="float32, bfloat16 or float16 (%(default)s)")
-    train.add_argument("--device", help="cpu or cuda; what there is by default")
-    train.add_argument(
-        "--workers", type=int, default=min(8, os.cpu_count() or 1), help="threads that load (%(default)s)"
-    )
-    train.add_argument("--no-compile", dest="compile", action="store_false", help="without torch.compile")
+    add_device(train)
+    add_loading(train)
     train.add_argument("--csv", type=Path, help="a file to append the rows to")
     train.set_defaults(run="bench:run_train")
     _add_head(kinds)
@@ -45,7 +43,7 @@ def _add_head(kinds: Any) -> None:
     head.add_argument("--dim", type=int, default=512, help="width of the embeddings (%(default)s)")
     head.add_argument("--repeats", type=int, default=10, help="measured steps (%(default)s)")
     head.add_argument("--threads", type=int, help="on a CPU (as many as torch takes)")
-    head.add_argument("--device", help="cpu or cuda; what there is by default")
+    add_device(head)
     head.add_argument("--only", help="contestants whose names hold one of these words, separated by commas")
     head.add_argument("--csv", type=Path, help="a file to append the rows to")
     head.add_argument("--figure", type=Path, help="a picture of time and memory over the number of classes")

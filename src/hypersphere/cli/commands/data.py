@@ -6,6 +6,8 @@ import argparse
 from pathlib import Path
 from typing import Any
 
+from hypersphere.cli.commands.machine import add_device
+
 LAYOUTS = """\
   folder  root/identity/image.jpg
   list    a text file with 'path label' or 'path' on each line
@@ -134,5 +136,5 @@ def _add_overlap(actions: Any) -> None:
     parser.add_argument(
         "--skip-unreadable", action="store_true", help="with --model: leave out images that cannot be read, up to 1 %%"
     )
-    parser.add_argument("--device", help="cpu or cuda; what there is by default")
+    add_device(parser)
     parser.set_defaults(run="data:overlap")

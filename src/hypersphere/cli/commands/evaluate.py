@@ -18,14 +18,22 @@ def add_command(commands: Any) -> None:
         help="measure embeddings by a protocol; compare two results",
         description="Measure embeddings by a protocol, with intervals and all choices on record; compare two results.",
     )
-    parser.add_argument(
-        "--compare", nargs=2, type=Path, metavar=("A", "B"), help="two folders of results, side by side"
-    )
-    parser.add_argument("--out", type=Path, metavar="DIR", help="with --compare: write compare.html there")
-    parser.set_defaults(run="evaluate:compare")
-    protocols = parser.add_subparsers(title="protocols", metavar="PROTOCOL")
+    protocols = parser.add_subparsers(title="protocols, and their comparison", metavar="PROTOCOL", required=True)
     _add_pairs(protocols)
     add_protocols(protocols)
+    _add_compare(protocols)
+
+
+def _add_compare(protocols: Any) -> None:
+    parser = protocols.add_parser(
+        "compare",
+        help="two results side by side, with paired tests",
+        description="Compare two results of the same protocol: B less A, with the paired test that fits each figure. "
+        "(`hypersphere compare` trains: it compares losses.)",
+    )
+    parser.add_argument("results", nargs=2, type=Path, metavar="RESULT", help="folders that `evaluate` wrote: A, B")
+    parser.add_argument("--out", type=Path, metavar="DIR", help="write compare.html there")
+    parser.set_defaults(run="evaluate:compare")
 
 
 def _add_pairs(protocols: Any) -> None:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
+from hypersphere.cli.commands.machine import add_device
+
 CONTRACTS = ("insightface", "opencv-sface")
 FLIPS = ("none", "concat", "sum", "mean")
 MERGES = ("concat", "scores")
@@ -14,7 +16,7 @@ def add_inputs(parser: argparse.ArgumentParser) -> None:
     """The options of all protocols: where embeddings come from, and where results go."""
     made = parser.add_argument_group("embeddings", "ready ones, or a model and images")
     made.add_argument("--embeddings", type=Path, nargs="+", metavar="NPY", help="(images, dim) arrays")
-    made.add_argument("--list", type=Path, nargs="+", metavar="TXT", help="the name of each row's image, line by line")
+    made.add_argument("--names", type=Path, nargs="+", metavar="TXT", help="the name of each row's image, line by line")
     made.add_argument(
         "--model", type=Path, nargs="+", metavar="M", help="a folder of `train`, a .safetensors or an .onnx file"
     )
@@ -39,7 +41,7 @@ def add_inputs(parser: argparse.ArgumentParser) -> None:
         "--merge", choices=MERGES, help="of several models or arrays: embeddings side by side, or the mean of scores"
     )
     made.add_argument("--batch-size", type=int, default=128, metavar="N", help="images at a time (%(default)s)")
-    made.add_argument("--device", help="cpu or cuda; what there is by default")
+    add_device(made)
     made.add_argument("--save-embeddings", action="store_true", help="write embeddings.npy and names.txt to DIR too")
     parser.add_argument(
         "--allow-missing", action="store_true", help="leave out what is missing or cannot be read, and count it"

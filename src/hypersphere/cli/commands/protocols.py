@@ -87,7 +87,7 @@ def _add_megaface(protocols: Any) -> None:
     parser.add_argument("--cleaning", choices=CLEANINGS, help="of what is on the noise lists (remove, where given)")
     parser.add_argument("--limit", type=int, metavar="N", help="only the first N distractors")
     parser.add_argument("--distractor-embeddings", type=Path, metavar="NPY", help="of the distractors, if apart")
-    parser.add_argument("--distractor-list", type=Path, metavar="TXT", help="their names")
+    parser.add_argument("--distractor-names", type=Path, metavar="TXT", help="their names")
     parser.add_argument("--distractor-images", type=Path, metavar="PATH", help="their images, if apart")
     add_inputs(parser)
     parser.set_defaults(run="protocols:evaluate_megaface")
@@ -95,7 +95,7 @@ def _add_megaface(protocols: Any) -> None:
 
 def _add_reid(protocols: Any) -> None:
     parser = _parser(protocols, "reid", "Market-1501 and DukeMTMC-reID: mAP and CMC")
-    parser.add_argument("--market", type=Path, metavar="DIR", help="with query and bounding_box_test; or give --list")
+    parser.add_argument("--market", type=Path, metavar="DIR", help="with query and bounding_box_test; or give --names")
     parser.add_argument("--area", choices=AREAS, default="step", help="under precision over recall (%(default)s)")
     add_inputs(parser)
     parser.set_defaults(run="protocols:evaluate_reid")

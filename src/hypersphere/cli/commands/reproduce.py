@@ -5,6 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from hypersphere.cli.commands.machine import add_device, add_seeds
+
 KINDS = ("theory", "illustration", "pocket", "real")
 
 
@@ -17,9 +19,9 @@ def add_command(commands: Any) -> None:
     parser.add_argument("--kind", choices=KINDS, help="only items of a kind")
     parser.add_argument("--paper", help="only items of a paper, such as normface")
     parser.add_argument("--data", type=Path, help="the data set that a real item needs: a file or a folder")
-    parser.add_argument("--seeds", type=int, default=1, help="runs of each training, from seed 0 on (%(default)s)")
+    add_seeds(parser)
     parser.add_argument("--jobs", type=int, default=1, help="pocket items: processes that train at once (%(default)s)")
-    parser.add_argument("--device", default="cpu", help="pocket items: cpu, or cuda, which all processes share (cpu)")
+    add_device(parser, default="cpu")
     parser.add_argument("--cache", type=Path, help="pocket items: folder of their runs (OUT/cache)")
     parser.add_argument("--epochs", type=int, help="of a real item that trains, such as the paper's own number")
     parser.add_argument(

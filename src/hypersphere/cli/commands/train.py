@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import argparse
 from pathlib import Path
 from typing import Any
+
+from hypersphere.cli.commands.machine import add_device, add_loading, add_seeds
 
 
 def add_command(commands: Any) -> None:
@@ -22,7 +23,8 @@ def add_command(commands: Any) -> None:
     train.add_argument("--list", action="store_true", help="list the recipes below --recipes")
     train.add_argument("--recipes", type=Path, help="folder of recipes (./recipes if it is there, or the package's)")
     train.add_argument("--out", type=Path, help="folder of the run (runs/RECIPE-HASH)")
-    _add_machine(train)
+    add_device(train)
+    add_loading(train)
     train.add_argument("--tensorboard", action="store_true", help="log to OUT/tensorboard besides OUT/log.jsonl")
     train.add_argument("--wandb", metavar="PROJECT", help="log to a project of Weights & Biases besides OUT/log.jsonl")
     train.add_argument(
@@ -37,13 +39,8 @@ def add_command(commands: Any) -> None:
     compare.add_argument("settings", nargs="*", metavar="key=value", help="override the recipe")
     compare.add_argument("--heads", default="", help="names of losses, separated by commas")
     compare.add_argument("--grid", action="append", default=[], metavar="KEY=V,V,...", help="values of one setting")
-    compare.add_argument("--seeds", type=int, default=1, help="runs of each cell (%(default)s)")
+    add_seeds(compare)
     compare.add_argument("--out", type=Path, help="folder of the cells (runs/compare-RECIPE)")
-    _add_machine(compare)
+    add_device(compare)
+    add_loading(compare)
     compare.set_defaults(run="train:run_compare", best=False, tensorboard=False, wandb=None)
-
-
-def _add_machine(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--device", help="cpu or cuda; what there is by default")
-    parser.add_argument("--workers", type=int, help="processes that load images (0 on a CPU, up to 8 beside a GPU)")
-    parser.add_argument("--compile", action="store_true", help="hand the network to torch.compile")
