@@ -42,6 +42,14 @@ def test_the_nearest_angle_is_shown_beside_the_papers() -> None:
     assert (report.rows[0].ours, report.rows[0].paper, report.rows[0].note) == ("79.00", "78.64", "not reproduced")
 
 
+def test_the_toy_says_what_has_not_converged(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["theory", "toy", "--steps", "20", "--out", str(tmp_path)]) == 0
+    text = capsys.readouterr().out
+    assert text.count(", not converged") == 4
+    assert "Not converged: a prototype turned by 0.1 degrees or more over the second half" in text
+    assert all(len(line) <= 80 for line in text.splitlines() if line.startswith(("loss", "NormFace", "LM-")))
+
+
 def test_an_unknown_item_is_an_error(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit):
         main(["theory", "nothing"])

@@ -14,6 +14,15 @@ def test_lm_softmax_reaches_the_papers_margin() -> None:
     assert solution.class_margin_degrees < OPTIMUM_DEGREES
     own = solution.prototypes[solution.labels]
     assert float((own * solution.features).sum(1).min()) > 0.999
+    assert solution.converged
+
+
+def test_one_that_is_stopped_early_says_so() -> None:
+    assert not any(solve_toy(loss, steps=steps).converged for loss in TOY_LOSSES for steps in (1, 2, 3, 60))
+    first = solve_toy(LM, steps=1)
+    start = torch.nn.functional.normalize(torch.randn(8, 3, generator=torch.Generator().manual_seed(0)))
+    turned = (start * first.prototypes).sum(1).clamp(-1, 1).acos().rad2deg().max()
+    assert first.late_turn_degrees == pytest.approx(float(turned), abs=0.05)
 
 
 def test_the_same_seed_gives_the_same_solution() -> None:

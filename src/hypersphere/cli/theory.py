@@ -11,7 +11,7 @@ import torch
 from hypersphere.cli.commands.theory import TOY
 from hypersphere.core import Progress, is_installed
 from hypersphere.plots import NO_PICTURES, save_figure
-from hypersphere.theory import ITEMS, OPTIMUM_DEGREES, TOY_LOSSES, draw_toy, solve_toy
+from hypersphere.theory import CONVERGED_DEGREES, ITEMS, OPTIMUM_DEGREES, TOY_LOSSES, ToySolution, draw_toy, solve_toy
 
 
 def run_list(options: argparse.Namespace) -> None:
@@ -44,6 +44,10 @@ def _can_draw(folder: Path) -> bool:
     return True
 
 
+def _convergence(solution: ToySolution) -> str:
+    return f"{solution.late_turn_degrees:.2f}{'' if solution.converged else ', not converged'}"
+
+
 def run_toy(options: argparse.Namespace) -> None:
     """Solve with each loss, print the class margins and write the spheres."""
     if options.steps < 1:
@@ -52,7 +56,7 @@ def run_toy(options: argparse.Namespace) -> None:
     drawing = _can_draw(options.out)
     print("8 prototypes and 10 samples of each, free on the 3-D sphere (Learning Towards the Largest Margins, Fig. 3)")
     print(f"{options.steps:,} steps of SGD, seed {options.seed}; class margins in degrees\n")
-    print(f"{'loss':<12}{'ours':>8}{'paper':>8}{'optimum':>9}{'least sample margin':>21}")
+    print(f"{'loss':<12}{'ours':>8}{'paper':>8}{'optimum':>9}{'sample margin':>15}  late turn")
     solutions = {}
     for loss in TOY_LOSSES:
         with Progress(loss.title, "steps") as progress:
@@ -60,8 +64,14 @@ def run_toy(options: argparse.Namespace) -> None:
         solutions[loss] = solution
         print(
             f"{loss.title:<12}{solution.class_margin_degrees:>8.2f}{loss.paper_degrees:>8.2f}{OPTIMUM_DEGREES:>9.2f}"
-            f"{solution.sample_margin:>21.3f}",
+            f"{solution.sample_margin:>15.3f}  {_convergence(solution)}",
             flush=True,
+        )
+    if not all(solution.converged for solution in solutions.values()):
+        print(
+            f"\nNot converged: a prototype turned by {CONVERGED_DEGREES} degrees or more over the second half of the\n"
+            "steps; its margin says little beside the paper's. LM-Softmax is at its minimum after\n"
+            "1,000 steps; the others are on their way after 13,000 (the paper: 500,000)."
         )
     print(
         f"\nThe four spheres: {save_figure(draw_toy(solutions), options.out / 'spheres.png')}"

@@ -38,7 +38,15 @@ from hypersphere.theory.normface import (
 )
 from hypersphere.theory.report import Report, Row
 from hypersphere.theory.termination import loss_termination_angle, target_logit, termination_angle_of
-from hypersphere.theory.toy import OPTIMUM_DEGREES, TOY_LOSSES, ToyLoss, ToySolution, draw_toy, solve_toy
+from hypersphere.theory.toy import (
+    CONVERGED_DEGREES,
+    OPTIMUM_DEGREES,
+    TOY_LOSSES,
+    ToyLoss,
+    ToySolution,
+    draw_toy,
+    solve_toy,
+)
 from hypersphere.theory.weights import (
     SampledWeights,
     error_bound,
@@ -50,6 +58,7 @@ from hypersphere.theory.weights import (
 )
 
 __all__ = [
+    "CONVERGED_DEGREES",
     "ITEMS",
     "OPTIMUM_DEGREES",
     "TOY_LOSSES",

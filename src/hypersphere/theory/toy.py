@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from hypersphere.core import Reporter
-from hypersphere.geometry import class_margin, normalize, sample_margins
+from hypersphere.geometry import angle_between, class_margin, normalize, sample_margins
 from hypersphere.heads import create_head
 from hypersphere.plots import draw_spheres
 
@@ -20,6 +20,10 @@ if TYPE_CHECKING:
 
 OPTIMUM_DEGREES = 74.8585
 """The class margin of the best packing of 8 points in 3-D; the paper prints 74.86."""
+
+
+CONVERGED_DEGREES = 0.1
+"""Prototypes that turn by less than this over the second half of the steps have converged."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,6 +58,7 @@ class ToySolution:
         labels: (N,).
         class_margin_degrees: the smallest angle between two prototypes (eq. 2.2).
         sample_margin: the smallest sample margin (eq. 2.5).
+        late_turn_degrees: the largest angle that a prototype turned by over the second half of the steps.
     """
 
     prototypes: Tensor = field(repr=False)
@@ -61,6 +66,12 @@ class ToySolution:
     labels: Tensor = field(repr=False)
     class_margin_degrees: float
     sample_margin: float
+    late_turn_degrees: float
+
+    @property
+    def converged(self) -> bool:
+        """Whether no prototype turned by 0.1 degrees or more over the second half of the steps."""
+        return self.late_turn_degrees < CONVERGED_DEGREES
 
 
 def solve_toy(
@@ -91,7 +102,10 @@ def solve_toy(
     features = nn.Parameter(torch.randn(len(labels), dim, generator=generator))
     optimizer = torch.optim.SGD([head.weight, features], lr=learning_rate, momentum=0.9, weight_decay=1e-4)
     schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, steps)
+    halfway = head.weight.detach().clone()
     for step in range(steps):
+        if step == steps // 2:
+            halfway = head.weight.detach().clone()
         optimizer.zero_grad()
         head(features, labels).backward()
         optimizer.step()
@@ -105,6 +119,7 @@ def solve_toy(
         labels=labels,
         class_margin_degrees=math.degrees(class_margin(weight).item()),
         sample_margin=sample_margins(unit, weight, labels).min().item(),
+        late_turn_degrees=math.degrees(angle_between(halfway, weight).max().item()),
     )
 
 
