@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -16,7 +17,7 @@ import torch
 
 from hypersphere.backbones import create_backbone
 from hypersphere.core.config import as_table, build, to_toml
-from hypersphere.data import ArraySource, ImageSource, PocketFaces
+from hypersphere.data import ArraySource, ImageSource, PocketFaces, cutmix
 from hypersphere.heads import create_loss
 from hypersphere.training import (
     Checkpoints,
@@ -28,6 +29,7 @@ from hypersphere.training import (
     train_recipe,
     unseen_pairs,
 )
+from hypersphere.training import trainer as module
 from hypersphere.training.logs import read_log
 from hypersphere.training.parts import make_backbone
 from tests.training.small import RECIPE, final, same
@@ -48,6 +50,7 @@ def path(tmp_path: Path) -> Path:
         ["optimizer.kind=adamw", "optimizer.rate=0.001", "train.accumulate=2", "optimizer.clip=1.0"],
         ["train.sampler=identity", "train.images_per_identity=3", "head.name=arcface", "train.precision=bfloat16"],
         ["train.mixup=0.4", "train.sampler=class_balanced", "head.name=softmax"],
+        ["train.mixup=0.4", "train.cutmix=1.0", "augment.rotate=0.5", "augment.crop=0.5"],
     ],
 )
 def test_stopped_anywhere_and_resumed_is_never_stopped(path: Path, tmp_path: Path, settings: list[str]) -> None:
@@ -63,6 +66,7 @@ def test_stopped_anywhere_and_resumed_is_never_stopped(path: Path, tmp_path: Pat
 KILLED = """
 import os, signal, sys, torch
 from pathlib import Path
+from typing import Any
 from hypersphere.training import Trainer, load_recipe
 torch.set_num_threads(1)
 recipe, folder, left = Path(sys.argv[1]), Path(sys.argv[2]), int(sys.argv[3])
@@ -335,6 +339,46 @@ sampler = "class_balanced"
     assert same(again.head.state_dict(), trained.head.state_dict())
 
 
+@pytest.mark.parametrize(
+    ("settings", "wanted"),
+    [
+        (["train.mixup=0.4"], {"mixup"}),
+        (["train.cutmix=1.0"], {"cutmix"}),
+        (["train.mixup=0.4", "train.cutmix=1.0"], {"mixup", "cutmix"}),
+        (["train.mixup=0.4", "train.cutmix=0"], {"mixup"}),
+        (["train.mixup=0", "train.cutmix=0"], set()),
+    ],
+)
+def test_a_batch_is_mixed_in_one_way_and_its_loss_likewise(
+    path: Path, tmp_path: Path, settings: list[str], wanted: set[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    used: list[str] = []
+    for name in ("mixup", "cutmix"):
+        way = getattr(module, name)
+
+        def noted(*args: Any, name: str = name, way: Any = way) -> Any:
+            used.append(name)
+            return way(*args)
+
+        monkeypatch.setattr(module, name, noted)
+    trainer = Trainer(load_recipe(path, settings), tmp_path / "run")
+    trainer.run(until=12)
+    assert set(used) == wanted
+    assert len(used) == (12 if wanted else 0)
+
+
+def test_cutmix_weighs_both_labels_by_their_pixels(path: Path, tmp_path: Path) -> None:
+    trainer = Trainer(load_recipe(path, ["train.cutmix=1.0", "head.name=cosface"]), tmp_path / "run")
+    trainer.backbone.eval()
+    images, labels = trainer._load(0)
+    found, _ = trainer._loss(images, labels, torch.Generator().manual_seed(3))
+    mixed, order, share = cutmix(images, torch.Generator().manual_seed(3), 1.0)
+    assert 0 < share < 1
+    embeddings = trainer.backbone(mixed)
+    own, other = trainer.head(embeddings, labels), trainer.head(embeddings, labels[order])
+    torch.testing.assert_close(found, share * own + (1 - share) * other)
+
+
 def test_the_second_stage_may_keep_the_head_and_drop_mixup(path: Path, tmp_path: Path) -> None:
     settings = ["head.name=softmax", "train.steps=2", "train.mixup=0.2", "second.head.name=label_aware_smoothing"]
     settings += ["second.train.mixup=0", "second.train.start_head=true", "second.optimizer.rate=1e-9"]
@@ -402,6 +446,8 @@ def test_label_noise_imbalance_and_most_images(path: Path, tmp_path: Path) -> No
         ("backbone.name=sfnet5", "did you mean"),
         ("backbone.dim=0", "backbone.dim=0 must be a positive integer"),
         ("train.batch_size=0", "batch_size=0 must be at least 1"),
+        ("train.cutmix=-1", "cutmix=-1 must be at least 0"),
+        ("augment.zoom_range=[2.0,1.0]", "augment: zoom_range=2 must be between 0.1 and 1"),
         ("schedule.kind=stpe", "schedule: kind='stpe' is unknown; did you mean 'step'"),
         ("train.start_head=true", "train: start_head needs start"),
         ("train.shift_batch_norm=true", "train: shift_batch_norm belongs to freeze_backbone"),

@@ -120,6 +120,7 @@ class TrainSettings:
             scores are then averaged over them (NormFace).
         ema: decay of a moving average of the backbone's weights, which is then what is saved as the model.
         mixup: alpha of mixup; 0 switches off what a base or a first stage has.
+        cutmix: alpha of CutMix, 1 in its paper; 0 likewise. With both, a fair coin of each batch chooses one.
         log_every, checkpoint_every: in steps; the end is always saved.
         keep: checkpoints to keep.
         start: what to begin from: a file with a backbone's weights, or the folder of a run. The weights of an
@@ -139,6 +140,7 @@ class TrainSettings:
     precision: str = "float32"
     ema: float | None = None
     mixup: float | None = None
+    cutmix: float | None = None
     log_every: int = 20
     checkpoint_every: int = 200
     keep: int = 3
@@ -173,8 +175,9 @@ class TrainSettings:
             raise ValueError("shift_batch_norm belongs to freeze_backbone=true: otherwise the statistics move anyway")
         if self.ema is not None:
             check_range("ema", self.ema, 0, 1)
-        if self.mixup is not None:
-            check_range("mixup", self.mixup, 0)
+        for name in ("mixup", "cutmix"):
+            if getattr(self, name) is not None:
+                check_range(name, getattr(self, name), 0)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -218,8 +221,9 @@ class Recipe:
         dim = self.backbone.get("dim")
         if isinstance(dim, bool) or not isinstance(dim, int) or dim < 1:
             raise ValueError(f"backbone.dim={dim!r} must be a positive integer")
-        if self.train.mixup and self.before_neck:
-            raise ValueError("train.mixup mixes identities, which losses before_neck compare: choose one of them")
+        for name in ("mixup", "cutmix"):
+            if getattr(self.train, name) and self.before_neck:
+                raise ValueError(f"train.{name} mixes identities, which losses before_neck compare: choose one of them")
         self.stages()
 
     def stages(self) -> list[Recipe]:

@@ -16,7 +16,7 @@ from torch.nn.parallel import DistributedDataParallel
 
 from hypersphere.core import Reporter
 from hypersphere.core.config import as_table, digest, to_toml
-from hypersphere.data import ImageSource, Prefetcher, ProcessPrefetcher, mixup
+from hypersphere.data import ImageSource, Prefetcher, ProcessPrefetcher, cutmix, mixup
 from hypersphere.heads import Head, clip_grad_norm_
 from hypersphere.training.checkpoints import Checkpoints, Snapshots, write_atomically
 from hypersphere.training.data import readable_source, training_source
@@ -77,7 +77,7 @@ class Trainer:
         evaluate: called with the network in eval mode at every checkpoint; its result decides which one is the best.
         loggers: written to besides `log.jsonl`.
         workers: processes that load images ahead; 0 loads them when needed.
-        compile: hand the network to `torch.compile`, and on a single GPU to CUDA graphs.
+        compile: hand the network to `torch.compile`, and on a single GPU to CUDA graphs; the augmentation too on a GPU.
         checking: called as `checking(done, total)` while the images are read once, before the run starts.
     """
 
@@ -115,6 +115,7 @@ class Trainer:
         self.neck_losses = make_neck_losses(recipe)
         self.compile = compile
         self.graphs = compile and self.device.type == "cuda" and self.processes.size == 1
+        self.change = recipe.augment.compiled() if compile and self.device.type == "cuda" else recipe.augment
         self.network: Callable[..., Any] = self.backbone
         self.parallel: DistributedDataParallel | None = None
         self.average = MovingAverage(self.backbone, recipe.train.ema) if recipe.train.ema is not None else None
@@ -216,7 +217,7 @@ class Trainer:
         """Images changed as the recipe says, each as it would be if one process saw the whole batch."""
         generator = torch.Generator().manual_seed(_mix(self.recipe.train.seed, step))
         self.recipe.augment.skip(generator, self.processes.rank * len(images))
-        return self.recipe.augment(images, generator).contiguous(memory_format=torch.channels_last)
+        return self.change(images, generator).contiguous(memory_format=torch.channels_last)
 
     def _next(self, loaded: Prefetcher[Loaded] | ProcessPrefetcher[Loaded]) -> Loaded:
         began = time.monotonic()
@@ -274,18 +275,25 @@ class Trainer:
 
     def _loss(self, images: Tensor, labels: Tensor, mixing: torch.Generator) -> tuple[Tensor, Tensor]:
         settings = self.recipe.train
-        if not settings.mixup:
+        if not (settings.mixup or settings.cutmix):
             embeddings, before = self._embed(images)
             loss: Tensor = self.head(embeddings, labels)
             for weight, extra in self.neck_losses:
                 loss = loss + weight * extra(before, labels)
             return loss, embeddings
-        mixed, order, share = mixup(images, mixing, settings.mixup)
+        mixed, order, share = self._mixed(images, mixing)
         embeddings, _ = self._embed(mixed)
         loss = share * self.head(embeddings, labels) + (1 - share) * self.head(embeddings, labels[order])
         if share < 0.5:  # what is looked at stands at the label that it has most of
             embeddings = embeddings[order.argsort()]
         return loss, embeddings
+
+    def _mixed(self, images: Tensor, mixing: torch.Generator) -> tuple[Tensor, Tensor, float]:
+        """The images mixed in pairs; where the recipe has both ways, a fair coin chooses one (as timm does)."""
+        settings = self.recipe.train
+        ways = [(way, alpha) for way, alpha in ((mixup, settings.mixup), (cutmix, settings.cutmix)) if alpha]
+        way, alpha = ways[int(torch.randint(2, (), generator=mixing)) if len(ways) == 2 else 0]
+        return way(images, mixing, alpha)
 
     def _embed(self, images: Tensor) -> tuple[Tensor, Tensor]:
         """The embeddings, and the features before the network's neck (the same where no loss wants them)."""
