@@ -452,7 +452,7 @@ BAD_OPTIONS = [
     ("sphereface", {"anneal": {"bsae": 3}}, "did you mean 'base'"),
     ("sphereface", {"anneal": {"minimum": -1}}, r"anneal\['minimum'\]=-1 must be at least 0"),
     ("sphereface_r", {"margin": 0.5}, "margin=0.5 must be at least 1"),
-    ("sphereface_r", {"version": 3}, "version=3 must be 1"),
+    ("sphereface_r", {"version": 3}, "version=3 must be 0 or 1"),
     ("normface", {"normalize": "features"}, "normalize='features' is unknown"),
     ("normface", {"normalize": "embeddings", "power": 2}, "power=2 adjusts cosines"),
     ("curricularface", {"momentum": 1.1}, "momentum=1.1 must be between 0 and 1"),

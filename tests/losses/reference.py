@@ -87,9 +87,9 @@ def grown(none: float, full: float, margin_steps: int, step: int) -> float:
     return ((margin_steps - step) * none + step * full) / margin_steps
 
 
-def psi(angle: Tensor, m: int) -> Tensor:
+def psi(angle: Tensor, m: float) -> Tensor:
     """SphereFace eq. 7: (-1)^k cos(m a) - 2k for a in [k pi / m, (k + 1) pi / m]."""
-    k = min(int(number(angle) * m / math.pi), m - 1)
+    k = min(int(number(angle) * m / math.pi), math.ceil(m) - 1)
     return (-1) ** k * torch.cos(m * angle) - 2 * k
 
 
@@ -213,13 +213,17 @@ def sphereface_r(
     x: Tensor, w: Tensor, y: Tensor, *, scale: float = 30.0, margin: float = 1.5, version: int = 1,
     margin_grad: str = "detached", eps: float = EPS,
 ) -> Tensor:  # fmt: skip
-    """SphereFace-R v1 (SphereFace2 appendix F, L_SF2-M): cos(min(m, pi / a) a); v2 divides the other angles by m."""
+    """SphereFace-R v1 (SphereFace2 appendix F, L_SF2-M): cos(min(m, pi / a) a); v2 divides the other angles by m.
+
+    v0 is psi of SphereFace eq. 7 with a real m.
+    """
     cos = cosines(x, w, eps)
     losses = []
     for i, c in with_class(y):
-        if version == 1:
+        if version < 2:
             angle = torch.arccos(cos[i, c])
-            target = torch.cos(torch.minimum(torch.full_like(angle, margin), math.pi / angle) * angle)
+            bounded = torch.cos(torch.minimum(torch.full_like(angle, margin), math.pi / angle) * angle)
+            target = bounded if version == 1 else psi(angle, margin)
             if margin_grad == "detached":
                 target = straight_through(target, cos[i, c])
             negatives = others(cos[i], c)
@@ -489,8 +493,9 @@ def c_triplet(
     for i, c in with_class(y):
         own = squared[i, c].detach() if center else squared[i, c]
         terms = [torch.clamp(margin + own - d, min=0.0) for d in others(squared[i], c)]
-        loss = sum(terms) if negatives == "all" else max(terms, key=number)
-        losses.append(loss + squared[i, c] if center else loss)
+        if center:
+            terms = [term + squared[i, c] for term in terms]
+        losses.append(sum(terms) if negatives == "all" else max(terms, key=number))
     return mean(losses, x, w)  # type: ignore[arg-type]
 
 

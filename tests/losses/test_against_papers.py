@@ -95,6 +95,8 @@ CASES = [
     Case("sphereface_r", {"margin_grad": "exact"}),
     Case("sphereface_r", {"margin": 1.0, "margin_grad": "exact"}),
     Case("sphereface_r", {"margin": 3.3, "scale": 8.0, "margin_grad": "exact"}),
+    Case("sphereface_r", {"version": 0}),
+    *[Case("sphereface_r", {"version": 0, "margin": m, "margin_grad": "exact"}) for m in (1.0, 1.5, 2.7, 4.0)],
     Case("sphereface_r", {"version": 2}),
     Case("sphereface_r", {"version": 2, "margin": 1.7, "margin_grad": "exact"}),
     Case("cosface"),

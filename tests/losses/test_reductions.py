@@ -34,6 +34,8 @@ def run(name: str, x: Tensor, w: Tensor, y: Tensor, **keywords: Any) -> tuple[Te
     head = hs.create_head(name, dim=w.shape[1], num_classes=len(w), **keywords).double()
     with torch.no_grad():
         head.weight.copy_(w)
+        if name in ("softmax", "label_smoothing", "label_aware_smoothing", "focal") and head.objective.bias is not None:
+            head.objective.bias.zero_()
     x = x.clone().requires_grad_()
     loss = head(x, y)
     loss.backward()
@@ -55,6 +57,16 @@ PAIRS: list[tuple[str, dict[str, Any], str, dict[str, Any]]] = [
     ("coco", {"scale": SCALE}, "normface", FIXED),
     ("sphereface_r", {"scale": SCALE, "margin": 1.0}, "normface", FIXED),
     ("sphereface_r", {"scale": SCALE, "margin": 1.0, "version": 2}, "normface", FIXED),
+    *(
+        (
+            "sphereface_r",
+            {"scale": SCALE, "margin": float(m), "version": 0, "margin_grad": grad},
+            "sphereface",
+            {"scale": SCALE, "margin": m, "anneal": None, "margin_grad": grad},
+        )
+        for m in (1, 2, 3, 4)
+        for grad in ("exact", "detached")
+    ),
     ("gm_softmax", {"scale": SCALE}, "normface", FIXED),
     (
         "ldam",
@@ -131,6 +143,37 @@ def test_multiplicative_margin_is_sphereface_r_below_pi_over_m() -> None:
     these = run("unified", x[~small], w, y[~small], scale=SCALE, m1=m1)
     those = run("sphereface_r", x[~small], w, y[~small], scale=SCALE, margin=m1, margin_grad="exact")
     assert these[0] < those[0]  # past pi / m1 the unextended cosine turns back up
+
+
+def test_sphereface_r_v0_is_v1_below_pi_over_m_and_still_falls_above() -> None:
+    x, w, y = batch(1, rows=60)
+    small = torch.arccos(ref.cosines(x, w)[torch.arange(60), y]) < math.pi / 1.5
+    for grad in ("exact", "detached"):
+        options = {"scale": SCALE, "margin": 1.5, "margin_grad": grad}
+        assert_same(*(run("sphereface_r", x[small], w, y[small], version=v, **options) for v in (0, 1)))
+        losses = [run("sphereface_r", x[~small], w, y[~small], version=v, **options)[0] for v in (0, 1)]
+        assert losses[0] > losses[1]
+
+
+def test_c_triplet_with_center_pulls_as_eq_11_while_all_hinges_are_active() -> None:
+    x, w, y = batch(3, strangers=True)
+    plain, centred = (run("c_triplet", x, w, y, margin=4.0, center=center) for center in (False, True))
+    assert_same(plain[1:], centred[1:])
+    squared = (2 - 2 * ref.cosines(x, w))[torch.arange(len(y)), y][y >= 0].mean()
+    assert float(centred[0] - plain[0]) == pytest.approx(float((NUM_CLASSES - 1) * squared))
+
+
+def test_c_triplet_with_center_pulls_once_per_hinge_where_none_is_active() -> None:
+    w = torch.eye(NUM_CLASSES, dtype=torch.float64)
+    x = w[:2] + 0.1 * w[2]
+    loss, *grads = run("c_triplet", x, w, torch.tensor([0, 1]), margin=0.0, center=True)
+    theirs, prototypes = x.clone().requires_grad_(), w.clone().requires_grad_()
+    cosines = (ref.unit(theirs) * ref.unit(prototypes[:2])).sum(1)
+    wanted = (NUM_CLASSES - 1) * (2 - 2 * cosines).mean()
+    wanted.backward()
+    assert theirs.grad is not None
+    assert prototypes.grad is not None
+    assert_same((loss, *grads), (wanted.detach(), theirs.grad, prototypes.grad))
 
 
 def test_lm_softmax_is_the_limit_of_gm_softmax() -> None:

@@ -51,8 +51,8 @@ class CTriplet(SampleLoss):
     Args:
         margin: m, in [0, 4]; the paper recommends 0.8.
         negatives: `all`, or `hardest`: the nearest wrong agent alone.
-        center: force d_y^2 to be optimised whatever the hinge says (Table 2's "C-triplet + center"):
-            d_y^2 + sum max(0, m + stopgrad(d_y^2) - d_j^2).
+        center: optimise d_y^2 even where a hinge is 0 (sec. 5.2, Table 2's "C-triplet + center"): every hinge is
+            d_y^2 + max(0, m + stopgrad(d_y^2) - d_j^2). While all hinges are active, the gradient is that of eq. 11.
 
     References:
         NormFace, eq. 11 and sec. 5.2.
@@ -86,4 +86,6 @@ class CTriplet(SampleLoss):
         if self.center:
             target = target.detach()
         negatives = batch.reduce("hinge_sum", scale=2.0, offset=self.margin - 2 * target)
-        return negatives.value + (2 - 2 * negatives.target) if self.center else negatives.value
+        if self.center:
+            return negatives.value + (batch.num_classes - 1) * (2 - 2 * negatives.target)
+        return negatives.value

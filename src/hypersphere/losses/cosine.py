@@ -11,7 +11,7 @@ from hypersphere.core import check_integer, check_positive, check_range
 from hypersphere.engines import DividedAngle, Similarity, softplus
 from hypersphere.geometry import with_slope
 from hypersphere.losses.base import OBJECTIVES, Batch, SampleLoss
-from hypersphere.losses.margins import AngularMargin, BoundedAngle, bend, check_margin_grad
+from hypersphere.losses.margins import AngularMargin, BoundedAngle, ExtendedAngle, bend, check_margin_grad
 
 
 class CosineLoss(SampleLoss):
@@ -269,17 +269,18 @@ class Unified(CosineLoss):
 class SphereFaceR(SampleLoss):
     r"""SphereFace-R: a multiplicative angular margin with a real m, on the target or on the negatives.
 
+    v0: target s psi(theta_y), psi(theta) = (-1)^k cos(m theta) - 2k on [k pi/m, (k+1) pi/m], negatives s cos_j
     v1: target s cos(min(m, pi/theta_y) theta_y), negatives s cos_j
     v2: target s cos_y, negatives s cos(theta_j / m)
 
     Args:
         scale: s.
-        margin: m, at least 1. The peers' settings are 1.5 with s = 30 for v1 and 1.4 with s = 60 for v2.
-        version: 1 or 2.
+        margin: m, at least 1. The peers' settings are 1.5 with s = 30 for v0 and v1, and 1.4 with s = 60 for v2.
+        version: 0, 1 or 2. What SphereFace2 compares itself with under the name of SphereFace is 0.
         margin_grad: `detached` (the paper's characteristic gradient detachment), or `exact`.
 
     References:
-        Liu et al., SphereFace Revived; SphereFace2, App. F.
+        Liu et al., SphereFace Revived; SphereFace2, Table 5 (v0) and App. F (v1).
 
     Example:
         >>> head = hs.create_head("sphereface_r", dim=512, num_classes=8631, version=2, scale=60, margin=1.4)
@@ -298,15 +299,18 @@ class SphereFaceR(SampleLoss):
         super().__init__()
         self.scale = check_positive("scale", scale)
         self.margin = check_range("margin", margin, 1)
-        if version not in (1, 2):
-            raise ValueError(f"version={version!r} must be 1 (margin on the target) or 2 (on the negatives)")
+        if version not in (0, 1, 2):
+            raise ValueError(f"version={version!r} must be 0 or 1 (margin on the target), or 2 (on the negatives)")
         self.version = version
         self.detached = check_margin_grad(margin_grad)
 
     def samples(self, batch: Batch) -> Tensor:
+        negative = DividedAngle(self.margin, self.detached) if self.version == 2 else Similarity()
+        negatives = batch.reduce("logsumexp", negative, scale=self.scale)
+        return softplus(negatives.value - self.scale * self.bent(negatives.target))
+
+    def bent(self, cosine: Tensor) -> Tensor:
         if self.version == 2:
-            negatives = batch.reduce("logsumexp", DividedAngle(self.margin, self.detached), scale=self.scale)
-            return softplus(negatives.value - self.scale * negatives.target)
-        negatives = batch.reduce("logsumexp", scale=self.scale)
-        target = bend(negatives.target, BoundedAngle(m1=self.margin), detached=self.detached)
-        return softplus(negatives.value - self.scale * target)
+            return cosine
+        margin = ExtendedAngle(self.margin) if self.version == 0 else BoundedAngle(m1=self.margin)
+        return bend(cosine, margin, detached=self.detached)

@@ -90,6 +90,31 @@ class BoundedAngle:
 
 
 @dataclass(frozen=True)
+class ExtendedAngle:
+    """psi(theta) = (-1)^k cos(m theta) - 2k on [k pi/m, (k+1) pi/m] with a real m: SphereFace-R v0.
+
+    For a whole m it is `Psi`, but for the slope at the poles: the angle's subgradient there is 0.
+    """
+
+    margin: float
+
+    def value(self, score: Tensor) -> Tensor:
+        angle, turns, sign = self._parts(score)
+        return sign * torch.cos(angle) - 2 * turns
+
+    def slope(self, score: Tensor) -> Tensor:
+        angle, _, sign = self._parts(score)
+        sine = sine_from_cosine(score)
+        return torch.where(sine > 0, sign * self.margin * torch.sin(angle) / sine, 0.0)
+
+    def _parts(self, score: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """m theta, k and (-1)^k."""
+        angle = self.margin * torch.arccos(score.clamp(-1, 1))
+        turns = (angle / math.pi).floor()
+        return angle, turns, 1 - 2 * (turns % 2)
+
+
+@dataclass(frozen=True)
 class Psi:
     """psi(theta) = (-1)^k cos(m theta) - 2k on [k pi/m, (k+1) pi/m] (SphereFace eq. 7), m = 1, 2, 3, 4.
 

@@ -89,8 +89,8 @@ _TABLE2 = {
     "softmax, both": _BOTH,
     "softmax + center, both": _CENTERED[0.01],
     "C-contrastive, both": tuned("C-contrastive alone", "c_contrastive"),
-    "C-triplet, both": tuned("C-triplet", "c_triplet"),
-    "C-triplet + center, both": tuned("C-triplet + center", "c_triplet", "center=true"),
+    "C-triplet, both": tuned("C-triplet", "c_triplet", "negatives=hardest"),
+    "C-triplet + center, both": tuned("C-triplet + center", "c_triplet", "negatives=hardest", "center=true"),
     "softmax + C-contrastive, both": _CONTRASTIVE[0.01],
 }
 
