@@ -30,6 +30,9 @@ CASES: list[tuple[str, dict[str, Any]]] = [
     ("normface", {"power": 2.0, "engine": "dense"}),
     ("sphereface", {"scale": 8.0, "engine": "dense"}),
     ("sphereface_r", {"version": 2}),
+    ("sphereface_r", {"version": 0}),
+    ("arcface", {"prototype_norm": 2.0, "renormalize": True}),
+    ("softmax", {"prototype_norm": 0.5}),
     ("cosface", {"prototypes": "tammes"}),
     ("arcface", {"chunk_size": 1, "margin_steps": 5}),
     ("sphereface2", {"bias": "class"}),
@@ -128,6 +131,8 @@ def compare(size: int, group: Any, name: str, options: dict[str, Any], num_class
     reference = make(name, options, num_classes)
     head = make(name, options, num_classes, group)
     drawn = error(*of_this_process(head, head.weight, reference.weight))
+    for ours, theirs in zip(head.parameters(), reference.parameters(), strict=True):
+        drawn = max(drawn, error(*of_this_process(head, ours, theirs)))
     with torch.no_grad():
         for parameter in reference.parameters():
             parameter.add_(torch.randn_like(parameter))

@@ -2,23 +2,22 @@
 
 from __future__ import annotations
 
-import inspect
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from functools import partial
 from typing import Any, Self
 
 import torch
 from torch import Tensor, nn
 
-from hypersphere.core import check_choice, check_finite_number, check_integer, check_positive, nearest
+from hypersphere.core import check_choice, check_integer, check_positive
 from hypersphere.engines import ENGINES, PRECISIONS, Precision, ambient_precision, compute_dtype, local_rows
-from hypersphere.geometry import EPS, normalize, regular_simplex, tammes
+from hypersphere.geometry import EPS, normalize
 from hypersphere.heads.inputs import check_embeddings, check_labels, check_rows, to_compute_dtype
+from hypersphere.heads.prototypes import draw_rows_, fixed_prototypes, scale_rows_
 from hypersphere.heads.sampling import Sampler, check_sampling
 from hypersphere.heads.sharding import Over, Sharding, is_sharded
-from hypersphere.losses import OBJECTIVES, Batch, Contrastive, Objective, ShardedBatch, Triplet
+from hypersphere.losses import Batch, Objective, ShardedBatch
 
-Additions = Mapping[str, Mapping[str, Any]]
-_START = 0.01
 _DRAWS = "sampler._extra_state"
 
 
@@ -30,6 +29,9 @@ class Head(nn.Module):
         dim: width of the embeddings.
         num_classes: number of prototypes, at least 2.
         prototypes: `learned`; or fixed: `simplex` (num_classes <= dim + 1), `tammes`, or a (num_classes, dim) tensor.
+        prototype_norm: of learned prototypes at the start, drawn uniformly on that sphere. By default they start as the
+            rows of `torch.nn.Linear` where the loss sees their lengths, and from N(0, 0.01^2) where it does not.
+        renormalize: bring the prototypes back to that norm in every `advance()`.
         engine: `auto`, `dense`, `chunked` or `triton`.
         chunk_size: classes per chunk of the chunked engine.
         precision: of the fused engine's products, `bf16`, `fp16`, `tf32` or `fp32`; by default what autocast, the
@@ -60,6 +62,8 @@ class Head(nn.Module):
         dim: int,
         num_classes: int,
         prototypes: str | Tensor = "learned",
+        prototype_norm: float | None = None,
+        renormalize: bool = False,
         engine: str = "auto",
         chunk_size: int | None = None,
         precision: Precision | None = None,
@@ -83,22 +87,28 @@ class Head(nn.Module):
         self.budget = None if budget is None else check_integer("budget", budget, 0)
         self.eps = check_positive("eps", eps)
         self.sharding = None if shard is None else Sharding(shard, num_classes, device)
-        fixed = _fixed_prototypes(prototypes, num_classes, dim)
+        objectives = (objective, *(extra for _, extra in (added or {}).values()))
+        fixed = fixed_prototypes(prototypes, num_classes, dim)
+        self.prototype_norm = _check_norm(prototype_norm, renormalize, fixed is not None, objectives)
+        self.renormalize = renormalize
         if fixed is not None:
             own = fixed if self.sharding is None else self.sharding.own_rows(fixed)
             own = own.to(device=device, dtype=dtype)
             self.register_buffer("weight", own if self.sharding is None else self.sharding.joined(own))
-        elif self.sharding is not None:
-            own = self.sharding.drawn(torch.empty(0, dim, device=device, dtype=dtype), std=_START)
-            self.weight = nn.Parameter(self.sharding.joined(own))
         else:
-            self.weight = nn.Parameter(torch.empty(num_classes, dim, device=device, dtype=dtype))
-            nn.init.normal_(self.weight, std=_START)
+            draw = partial(draw_rows_, norm=self.prototype_norm, normalized=objective.normalizes_prototypes)
+            if self.sharding is not None:
+                own = self.sharding.drawn(torch.empty(0, dim, device=device, dtype=dtype), draw)
+            else:
+                own = draw(torch.empty(num_classes, dim, device=device, dtype=dtype))
+            self.weight = nn.Parameter(own if self.sharding is None else self.sharding.joined(own))
+        for each in objectives:
+            each.reset_parameters()
         self.objective = objective.to(device=device)
         self.added_weights = {name: weight for name, (weight, _) in (added or {}).items()}
         self.added = nn.ModuleDict({name: extra.to(device=device) for name, (_, extra) in (added or {}).items()})
         if self.sharding is not None:
-            for each in (objective, *(extra for _, extra in (added or {}).values())):
+            for each in objectives:
                 self.sharding.cut(each)
         if unbiased and sample is None:
             raise ValueError("unbiased=True is about a sample of the classes: give sample, for example sample=0.1")
@@ -251,9 +261,15 @@ class Head(nn.Module):
 
     @torch.no_grad()
     def advance(self) -> None:
-        """Move annealing and margin schedules by one step: call it once per optimizer step."""
+        """Move annealing and margin schedules by one step: call it once per optimizer step.
+
+        With `renormalize`, also bring every prototype back to `prototype_norm`.
+        """
         for objective in (self.objective, *self.added.values()):
             objective.advance()  # type: ignore[operator]
+        if self.renormalize:
+            assert self.prototype_norm is not None
+            scale_rows_(local_rows(self.weight), self.prototype_norm)
 
     def extra_repr(self) -> str:
         fixed = "" if isinstance(self.weight, nn.Parameter) else ", fixed prototypes"
@@ -261,154 +277,15 @@ class Head(nn.Module):
         return f"dim={self.dim}, num_classes={self.num_classes}, engine={self.engine!r}{fixed}{shards}"
 
 
-class PairLoss(nn.Module):
-    """A loss on the embeddings of a batch alone: `loss(embeddings, labels)`."""
-
-    checked: bool = True
-    """As of `Head`."""
-
-    def __init__(self, objective: Objective, eps: float = EPS) -> None:
-        super().__init__()
-        self.objective = objective
-        self.eps = check_positive("eps", eps)
-
-    def forward(self, embeddings: Tensor, labels: Tensor) -> Tensor:
-        check_embeddings(embeddings, None, values=self.checked)
-        labels = check_labels(labels, embeddings, None, values=self.checked)
-        with torch.autocast(embeddings.device.type, enabled=False):
-            x = to_compute_dtype(embeddings, compute_dtype(embeddings))
-            loss: Tensor = self.objective(Batch(x, labels, x, eps=self.eps))
-        return loss
-
-
-def create_head(
-    name: str,
-    *,
-    dim: int,
-    num_classes: int,
-    prototypes: str | Tensor = "learned",
-    engine: str = "auto",
-    chunk_size: int | None = None,
-    precision: Precision | None = None,
-    budget: int | None = None,
-    eps: float = EPS,
-    add: Additions | None = None,
-    shard: Over | None = None,
-    sample: float | None = None,
-    unbiased: bool = False,
-    unit_gradients: bool = False,
-    device: torch.device | str | None = None,
-    dtype: torch.dtype | None = None,
-    **options: Any,
-) -> Head:
-    """A head by the name of its loss.
-
-    Args:
-        name: one of `list_heads()`.
-        dim: width of the embeddings.
-        num_classes: number of prototypes, at least 2.
-        prototypes: `learned`; or fixed: `simplex`, `tammes`, or a (num_classes, dim) tensor.
-        engine: `auto`, `dense`, `chunked` or `triton`.
-        chunk_size: classes per chunk of the chunked engine.
-        precision: of the fused engine's products, `bf16`, `fp16`, `tf32` or `fp32`; by default what autocast, the
-            embeddings' dtype or `torch.set_float32_matmul_precision` says. On a CPU `bf16` rounds the chunked engine's.
-        budget: bytes that the fused engine may take for its N x C matrix; less than 2 N C saves memory for time.
-        eps: the epsilon of NormFace eq. 3; the released code's is 1e-6.
-        add: further losses that share the prototypes, each with its weight and options, for example
-            `{"c_contrastive": {"weight": 0.01}, "sample_margin": {"weight": 0.5}}`.
-        shard: processes to share the classes (docs/sharding.md): a process group, or a device mesh of one dimension.
-            All of them make the head, with the same seed.
-        sample: share of the classes that a call in training mode sees (PartialFC, docs/sampling.md), in (0, 1]: those
-            of its labels always, and random others. Gradients of prototypes are then sparse: train with `RowSGD` or
-            `RowAdamW`, which leave the other rows alone.
-        unbiased: weigh the sampled classes, so that sums over the negatives keep their mean.
-        unit_gradients: let `weight.grad` be the gradient of the normalised prototypes, for a step of
-            `RowSGD(unit_eps=head.eps)`, which takes it through the normalisation in the same pass.
-        device, dtype: of the prototypes; a loss's own parameters stay float32.
-        options: the loss's own keywords; its docstring lists them.
-
-    Example:
-        >>> head = create_head("arcface", dim=512, num_classes=85_742, scale=64, margin=0.5)
-        >>> loss = head(embeddings, labels)
-    """
-    dim, num_classes = check_integer("dim", dim, 1), check_integer("num_classes", num_classes, 2)
-    if not isinstance(add or {}, Mapping):
-        raise ValueError(f"add={add!r} must map names of losses to their options, for example {{'center': {{}}}}")
-    added = {}
-    for extra, settings in (add or {}).items():
-        if not isinstance(settings, Mapping):
-            raise ValueError(f"add[{extra!r}] must map option names to values, for example {{'weight': 0.01}}")
-        weight = check_finite_number(f"add[{extra!r}]['weight']", settings.get("weight", 1.0))
-        rest = {key: value for key, value in settings.items() if key != "weight"}
-        added[extra] = weight, _objective(extra, {"dim": dim, "num_classes": num_classes}, rest)
-    return Head(
-        _objective(name, {"dim": dim, "num_classes": num_classes}, options),
-        dim=dim,
-        num_classes=num_classes,
-        prototypes=prototypes,
-        engine=engine,
-        chunk_size=chunk_size,
-        precision=precision,
-        budget=budget,
-        eps=eps,
-        added=added,
-        shard=shard,
-        sample=sample,
-        unbiased=unbiased,
-        unit_gradients=unit_gradients,
-        device=device,
-        dtype=dtype,
-    )
-
-
-def create_loss(name: str, *, eps: float = EPS, **options: Any) -> PairLoss:
-    """A loss that needs no prototypes: `contrastive` or `triplet`.
-
-    Example:
-        >>> loss = create_loss("triplet", margin=0.2, mining="hard")
-        >>> loss(embeddings, labels)
-    """
-    pairs = {entry.name: entry for entry in (Contrastive, Triplet)}
-    if name not in pairs:
-        hint = "it needs prototypes: use create_head. " if name in OBJECTIVES.names() else ""
-        raise ValueError(f"{name!r} is no pair loss; {hint}{nearest(str(name), pairs)}")
-    return PairLoss(_objective(name, {}, options), eps)
-
-
-def list_heads(pattern: str = "*") -> list[str]:
-    """The names of all losses that `create_head` knows, matching a shell pattern.
-
-    Example:
-        >>> list_heads("sphere*")
-        ['sphereface', 'sphereface2', 'sphereface_r']
-    """
-    return OBJECTIVES.names(pattern)
-
-
-def _objective(name: str, sizes: Mapping[str, int], options: Mapping[str, Any]) -> Objective:
-    entry = OBJECTIVES[name]
-    known = set(inspect.signature(entry).parameters) - {"dim", "num_classes"}
-    for key in options:
-        if key not in known:
-            hint = nearest(key, known) if known else "it takes no options"
-            raise ValueError(f"{name} has no option {key!r}; {hint}")
-    objective: Objective = entry(**sizes, **options)
-    objective.options = dict(options)
-    return objective
-
-
-def _fixed_prototypes(prototypes: str | Tensor, num_classes: int, dim: int) -> Tensor | None:
-    if isinstance(prototypes, Tensor):
-        if prototypes.shape != (num_classes, dim):
-            shape = tuple(prototypes.shape)
-            raise ValueError(f"prototypes have shape {shape}; num_classes and dim ask for {(num_classes, dim)}")
-        if not prototypes.is_floating_point() or not bool(prototypes.isfinite().all()):
-            raise ValueError("prototypes must be a floating tensor without NaN or infinity")
-        return prototypes.detach().clone()
-    if not isinstance(prototypes, str):
-        raise ValueError(f"prototypes must be a tensor or a name, not {type(prototypes).__name__}")
-    check_choice("prototypes", prototypes, ("learned", "simplex", "tammes"))
-    if prototypes == "learned":
+def _check_norm(norm: float | None, renormalize: bool, fixed: bool, objectives: Iterable[Objective]) -> float | None:
+    """The norm of learned prototypes, where it and `renormalize` make sense."""
+    if norm is None:
+        if renormalize:
+            raise ValueError("renormalize=True needs the norm to come back to: give prototype_norm, for example 1.0")
         return None
-    points = regular_simplex(num_classes, dim) if prototypes == "simplex" else tammes(num_classes, dim)
-    return points.to(torch.get_default_dtype())
+    if fixed:
+        raise ValueError(f"prototype_norm={norm!r} is of learned prototypes: fixed ones keep the norms they have")
+    for each in objectives if renormalize else ():
+        if not each.normalizes_prototypes:
+            raise ValueError(f"renormalize=True: {each.name} learns the lengths of its prototypes; leave it out")
+    return check_positive("prototype_norm", norm)

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from hypersphere.core import check_integer
 from hypersphere.engines import Exchange
-from hypersphere.heads.head import create_head
+from hypersphere.heads.create import create_head
 
 _RING = {"all-gather": (1.0, 0), "all-reduce": (2.0, 1), "reduce-scatter": (1.0, 1)}
 """How often each process passes everything on, and whether in P pieces."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import fields
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -56,8 +56,8 @@ class Sharding:
         stride = torch.empty(shape, device="meta").stride()
         return DTensor.from_local(rows, self.mesh, [Shard(0)], run_check=False, shape=shape, stride=stride)
 
-    def drawn(self, like: Tensor, std: float) -> Tensor:
-        """Normal rows of the classes of this process.
+    def drawn(self, like: Tensor, draw: Callable[[Tensor], Tensor]) -> Tensor:
+        """Rows of the classes of this process, each block of them filled by `draw`.
 
         Each process draws all rows on the CPU, some at a time, and keeps its own: the same seed gives the same
         prototypes on any number of processes, and leaves the generators alike.
@@ -66,7 +66,7 @@ class Sharding:
         own = like.new_empty((rows.stop - rows.start, dim))
         for start in range(0, self.classes.num_classes, _ROWS):
             stop = min(start + _ROWS, self.classes.num_classes)
-            block = torch.empty((stop - start, dim), dtype=like.dtype, device="cpu").normal_(std=std)
+            block = draw(torch.empty((stop - start, dim), dtype=like.dtype, device="cpu"))
             first, last = max(start, rows.start), min(stop, rows.stop)
             if first < last:
                 own[first - rows.start : last - rows.start] = block[first - start : last - start]

@@ -251,6 +251,9 @@ class Objective(nn.Module):
     def forward(self, batch: Batch) -> Tensor:
         raise TypeError(f"{type(self).__name__} does not say how to compute itself")
 
+    def reset_parameters(self) -> None:
+        """Draw what the loss starts from at random; the head calls it after its prototypes are drawn."""
+
     def advance(self) -> None:
         """Move schedules by one optimizer step."""
 

@@ -18,14 +18,20 @@ from hypersphere.losses.margins import bend
 
 
 class InnerProductLoss(SampleLoss):
-    """Softmax cross-entropy on raw inner products w_j.x + b_j."""
+    """Softmax cross-entropy on raw inner products w_j.x + b_j, which start as those of `torch.nn.Linear`."""
 
     normalizes_prototypes = False
     per_class = ("bias",)
 
     def __init__(self, *, dim: int, num_classes: int, bias: bool = True) -> None:
         super().__init__()
+        self.dim = dim
         self.bias = nn.Parameter(torch.zeros(num_classes)) if bias else None
+
+    def reset_parameters(self) -> None:
+        """Draw the biases from U(-1/sqrt(dim), 1/sqrt(dim))."""
+        if self.bias is not None:
+            nn.init.uniform_(self.bias, -1 / math.sqrt(self.dim), 1 / math.sqrt(self.dim))
 
     def samples(self, batch: Batch) -> Tensor:
         return self.smoothed(batch, 0.0)

@@ -23,6 +23,9 @@ _TUNED = (
 )
 
 
+_UNIT = ("prototype_norm=1.0", "renormalize=true")
+
+
 def tuned(title: str, head: str, *options: str) -> Setting:
     """A softmax network, fine-tuned with another loss; options are of its head."""
     stages = ("train.steps=372", "second.train.steps=248", "second.optimizer.rate=0.002")
@@ -30,7 +33,7 @@ def tuned(title: str, head: str, *options: str) -> Setting:
     return people(title, "softmax", *stages, *own)
 
 
-_BOTH = tuned("softmax, both normalised", "normface", "scale=16.0")
+_BOTH = tuned("softmax, both normalised", "normface", "scale=16.0", *_UNIT)
 _CONTRASTIVE = {w: _BOTH.but(f"C-contrastive, {w:g}", f"second.head.add.c_contrastive.weight={w}") for w in WEIGHTS}
 _CENTERED = {
     w: _BOTH.but(f"center, {w:g}", f"second.head.add.center.weight={w}", "second.head.add.center.normalize=true")
@@ -85,12 +88,12 @@ _TABLE2 = {
     "softmax, not normalised": SOFTMAX,
     "softmax + center, not normalised": CENTER,
     "softmax, features normalised": tuned("features normalised", "normface", "normalize=embeddings", "scale=16.0"),
-    "softmax, weights normalised": tuned("weights normalised", "normface", "normalize=prototypes"),
+    "softmax, weights normalised": tuned("weights normalised", "normface", "normalize=prototypes", *_UNIT),
     "softmax, both": _BOTH,
     "softmax + center, both": _CENTERED[0.01],
-    "C-contrastive, both": tuned("C-contrastive alone", "c_contrastive"),
-    "C-triplet, both": tuned("C-triplet", "c_triplet", "negatives=hardest"),
-    "C-triplet + center, both": tuned("C-triplet + center", "c_triplet", "negatives=hardest", "center=true"),
+    "C-contrastive, both": tuned("C-contrastive alone", "c_contrastive", *_UNIT),
+    "C-triplet, both": tuned("C-triplet", "c_triplet", "negatives=hardest", *_UNIT),
+    "C-triplet + center, both": tuned("C-triplet + center", "c_triplet", "negatives=hardest", "center=true", *_UNIT),
     "softmax + C-contrastive, both": _CONTRASTIVE[0.01],
 }
 

@@ -1,0 +1,166 @@
+"""Heads and pair losses by the name of their loss."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from hypersphere.core import check_finite_number, check_integer, check_positive, nearest
+from hypersphere.engines import Precision, compute_dtype
+from hypersphere.geometry import EPS
+from hypersphere.heads.head import Head
+from hypersphere.heads.inputs import check_embeddings, check_labels, to_compute_dtype
+from hypersphere.heads.sharding import Over
+from hypersphere.losses import OBJECTIVES, Batch, Contrastive, Objective, Triplet
+
+Additions = Mapping[str, Mapping[str, Any]]
+
+
+class PairLoss(nn.Module):
+    """A loss on the embeddings of a batch alone: `loss(embeddings, labels)`."""
+
+    checked: bool = True
+    """As of `Head`."""
+
+    def __init__(self, objective: Objective, eps: float = EPS) -> None:
+        super().__init__()
+        self.objective = objective
+        self.eps = check_positive("eps", eps)
+
+    def forward(self, embeddings: Tensor, labels: Tensor) -> Tensor:
+        check_embeddings(embeddings, None, values=self.checked)
+        labels = check_labels(labels, embeddings, None, values=self.checked)
+        with torch.autocast(embeddings.device.type, enabled=False):
+            x = to_compute_dtype(embeddings, compute_dtype(embeddings))
+            loss: Tensor = self.objective(Batch(x, labels, x, eps=self.eps))
+        return loss
+
+
+def create_head(
+    name: str,
+    *,
+    dim: int,
+    num_classes: int,
+    prototypes: str | Tensor = "learned",
+    prototype_norm: float | None = None,
+    renormalize: bool = False,
+    engine: str = "auto",
+    chunk_size: int | None = None,
+    precision: Precision | None = None,
+    budget: int | None = None,
+    eps: float = EPS,
+    add: Additions | None = None,
+    shard: Over | None = None,
+    sample: float | None = None,
+    unbiased: bool = False,
+    unit_gradients: bool = False,
+    device: torch.device | str | None = None,
+    dtype: torch.dtype | None = None,
+    **options: Any,
+) -> Head:
+    """A head by the name of its loss.
+
+    Args:
+        name: one of `list_heads()`.
+        dim: width of the embeddings.
+        num_classes: number of prototypes, at least 2.
+        prototypes: `learned`; or fixed: `simplex`, `tammes`, or a (num_classes, dim) tensor.
+        prototype_norm: of learned prototypes at the start, drawn uniformly on that sphere. By default they start as the
+            rows of `torch.nn.Linear` where the loss sees their lengths (softmax and its kin, L-Softmax), and from
+            N(0, 0.01^2), as InsightFace's, where it does not. SphereFace's, SphereFace2's and NormFace's code has 1.
+        renormalize: bring the prototypes back to that norm in every `head.advance()`, as the code of these three does.
+            The loss does not change, but how far a step turns a prototype does: it is refused where the loss learns
+            their lengths.
+        engine: `auto`, `dense`, `chunked` or `triton`.
+        chunk_size: classes per chunk of the chunked engine.
+        precision: of the fused engine's products, `bf16`, `fp16`, `tf32` or `fp32`; by default what autocast, the
+            embeddings' dtype or `torch.set_float32_matmul_precision` says. On a CPU `bf16` rounds the chunked engine's.
+        budget: bytes that the fused engine may take for its N x C matrix; less than 2 N C saves memory for time.
+        eps: the epsilon of NormFace eq. 3; the released code's is 1e-6.
+        add: further losses that share the prototypes, each with its weight and options, for example
+            `{"c_contrastive": {"weight": 0.01}, "sample_margin": {"weight": 0.5}}`.
+        shard: processes to share the classes (docs/sharding.md): a process group, or a device mesh of one dimension.
+            All of them make the head, with the same seed.
+        sample: share of the classes that a call in training mode sees (PartialFC, docs/sampling.md), in (0, 1]: those
+            of its labels always, and random others. Gradients of prototypes are then sparse: train with `RowSGD` or
+            `RowAdamW`, which leave the other rows alone.
+        unbiased: weigh the sampled classes, so that sums over the negatives keep their mean.
+        unit_gradients: let `weight.grad` be the gradient of the normalised prototypes, for a step of
+            `RowSGD(unit_eps=head.eps)`, which takes it through the normalisation in the same pass.
+        device, dtype: of the prototypes; a loss's own parameters stay float32.
+        options: the loss's own keywords; its docstring lists them.
+
+    Example:
+        >>> head = create_head("arcface", dim=512, num_classes=85_742, scale=64, margin=0.5)
+        >>> loss = head(embeddings, labels)
+    """
+    dim, num_classes = check_integer("dim", dim, 1), check_integer("num_classes", num_classes, 2)
+    if not isinstance(add or {}, Mapping):
+        raise ValueError(f"add={add!r} must map names of losses to their options, for example {{'center': {{}}}}")
+    added = {}
+    for extra, settings in (add or {}).items():
+        if not isinstance(settings, Mapping):
+            raise ValueError(f"add[{extra!r}] must map option names to values, for example {{'weight': 0.01}}")
+        weight = check_finite_number(f"add[{extra!r}]['weight']", settings.get("weight", 1.0))
+        rest = {key: value for key, value in settings.items() if key != "weight"}
+        added[extra] = weight, _objective(extra, {"dim": dim, "num_classes": num_classes}, rest)
+    return Head(
+        _objective(name, {"dim": dim, "num_classes": num_classes}, options),
+        dim=dim,
+        num_classes=num_classes,
+        prototypes=prototypes,
+        prototype_norm=prototype_norm,
+        renormalize=renormalize,
+        engine=engine,
+        chunk_size=chunk_size,
+        precision=precision,
+        budget=budget,
+        eps=eps,
+        added=added,
+        shard=shard,
+        sample=sample,
+        unbiased=unbiased,
+        unit_gradients=unit_gradients,
+        device=device,
+        dtype=dtype,
+    )
+
+
+def create_loss(name: str, *, eps: float = EPS, **options: Any) -> PairLoss:
+    """A loss that needs no prototypes: `contrastive` or `triplet`.
+
+    Example:
+        >>> loss = create_loss("triplet", margin=0.2, mining="hard")
+        >>> loss(embeddings, labels)
+    """
+    pairs = {entry.name: entry for entry in (Contrastive, Triplet)}
+    if name not in pairs:
+        hint = "it needs prototypes: use create_head. " if name in OBJECTIVES.names() else ""
+        raise ValueError(f"{name!r} is no pair loss; {hint}{nearest(str(name), pairs)}")
+    return PairLoss(_objective(name, {}, options), eps)
+
+
+def list_heads(pattern: str = "*") -> list[str]:
+    """The names of all losses that `create_head` knows, matching a shell pattern.
+
+    Example:
+        >>> list_heads("sphere*")
+        ['sphereface', 'sphereface2', 'sphereface_r']
+    """
+    return OBJECTIVES.names(pattern)
+
+
+def _objective(name: str, sizes: Mapping[str, int], options: Mapping[str, Any]) -> Objective:
+    entry = OBJECTIVES[name]
+    known = set(inspect.signature(entry).parameters) - {"dim", "num_classes"}
+    for key in options:
+        if key not in known:
+            hint = nearest(key, known) if known else "it takes no options"
+            raise ValueError(f"{name} has no option {key!r}; {hint}")
+    objective: Objective = entry(**sizes, **options)
+    objective.options = dict(options)
+    return objective
