@@ -7,18 +7,25 @@ from types import ModuleType
 
 import pytest
 
+from hypersphere.data.augment import KINDS
 
-@pytest.fixture
-def evaluation(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
-    """`benchmarks/evaluation.py` with narrow embeddings."""
+
+def script(name: str, monkeypatch: pytest.MonkeyPatch) -> ModuleType:
     spec = importlib.util.spec_from_file_location(
-        "benchmark_evaluation", Path(__file__).parent.parent / "benchmarks" / "evaluation.py"
+        f"benchmark_{name}", Path(__file__).parent.parent / "benchmarks" / f"{name}.py"
     )
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
-    monkeypatch.setitem(sys.modules, "benchmark_evaluation", module)
+    monkeypatch.setitem(sys.modules, f"benchmark_{name}", module)
     spec.loader.exec_module(module)
+    return module
+
+
+@pytest.fixture
+def evaluation(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
+    """`benchmarks/evaluation.py` with narrow embeddings."""
+    module = script("evaluation", monkeypatch)
     monkeypatch.setattr(module, "DIM", 32)
     return module
 
@@ -30,3 +37,13 @@ def test_evaluation_finds_what_the_dense_way_finds(evaluation: ModuleType, task:
     evaluation.check_agreement(ours, dense)
     evaluation.append_rows(tmp_path / "rows.csv", 1, [dense, ours])
     assert len((tmp_path / "rows.csv").read_text().splitlines()) == 3
+
+
+def test_augmentation_beside_a_step(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    module = script("augment", monkeypatch)
+    rows = tmp_path / "rows.csv"
+    size = ["--batch", "2", "--size", "16", "--backbone", "cnn4", "--repeats", "1"]
+    monkeypatch.setattr(sys, "argv", ["augment.py", "--device", "cpu", "--eager", *size, "--csv", str(rows)])
+    module.main()
+    assert len(rows.read_text().splitlines()) == 1 + len(module.KINDS) + 3
+    assert set(module.KINDS[module.EVERYTHING]) == set(KINDS)

@@ -12,7 +12,7 @@ import torch
 
 from hypersphere.cli.bench_head import Measured, draw_figure
 from hypersphere.cli.contestants import FLOOR
-from hypersphere.data import PocketFaces, contact_sheet
+from hypersphere.data import Augmentation, PocketFaces, contact_sheet
 from hypersphere.engines import Curve, Similarity
 from hypersphere.losses.margins import AngularMargin, BoundedAngle, Psi
 from hypersphere.plots import new_figure, save_figure
@@ -82,6 +82,37 @@ def draw_pocket_faces() -> Any:
     return figure
 
 
+def draw_augmentation() -> Any:
+    """Pocket faces under each kind of augmentation, a kind a row, and under all of them."""
+    faces = PocketFaces(num_identities=8, images_per_identity=1, size=64).batch(range(8))
+    sets: dict[str, dict[str, Any]] = {
+        "as they are": {},
+        "flip": {"flip": 0.5},
+        "shift": {"shift": 1.0, "max_shift": 6},
+        "rotate": {"rotate": 1.0},
+        "zoom": {"zoom": 1.0, "zoom_range": (0.7, 1.4)},
+        "crop": {"crop": 1.0},
+        "crop, resized": {"crop": 1.0, "crop_area": (0.4, 1.0), "crop_resize": True},
+        "low_resolution": {"low_resolution": 1.0},
+        "photometric": {"photometric": 1.0},
+        "grey": {"grey": 0.5},
+        "erase": {"erase": 1.0},
+        "a mixture": {
+            **dict.fromkeys(("flip", "rotate", "zoom", "shift", "erase"), 0.5),
+            **dict.fromkeys(("crop", "low_resolution", "photometric", "grey"), 0.2),
+        },
+    }
+    figure = new_figure(5.2, 6.0)
+    for number, (name, settings) in enumerate(sets.items(), 1):
+        changed = Augmentation(**settings)(faces, torch.Generator().manual_seed(3)) / 2 + 0.5
+        shown = torch.nn.functional.pad(changed.clamp(0, 1), (0, 4), value=1.0)
+        axes = figure.add_subplot(len(sets), 1, number)
+        axes.imshow(torch.cat(list(shown.permute(0, 2, 3, 1)), 1))
+        axes.set(xticks=[], yticks=[], frame_on=False)
+        axes.set_ylabel(name, rotation=0, ha="right", va="center")
+    return figure
+
+
 def draw_item(name: str, figure: str) -> Callable[[], Any]:
     """A figure of `hypersphere theory NAME`."""
 
@@ -110,6 +141,7 @@ PICTURES = {
     "margins": draw_margins,
     "adjustment": draw_adjustment,
     "pocket-faces": draw_pocket_faces,
+    "augmentation": draw_augmentation,
     "spheres": draw_spheres,
     "nearest": draw_item("nearest", "fig7"),
     "termination": draw_item("termination", "termination"),

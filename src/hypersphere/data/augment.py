@@ -18,7 +18,8 @@ _TRIES = 4
 """How often the rectangle of a crop is drawn until one fits; one in 1,400 of AdaFace's never does, and is cut."""
 _MORE = 7 + 2 * _TRIES
 """Further numbers of one image, for rotation, zoom and crop."""
-_KINDS = ("flip", "shift", "rotate", "zoom", "crop", "low_resolution", "photometric", "grey", "erase")
+KINDS = ("flip", "shift", "rotate", "zoom", "crop", "low_resolution", "photometric", "grey", "erase")
+"""Kinds of change, each the name of its probability."""
 
 Layout = tuple[tuple[str, int], ...]
 Change = Callable[[Tensor, Tensor, Layout], Tensor]
@@ -91,7 +92,7 @@ class Augmentation:
     std: float | tuple[float, ...] = 0.5
 
     def __post_init__(self) -> None:
-        for name in (*_KINDS, "brightness", "contrast", "saturation"):
+        for name in (*KINDS, "brightness", "contrast", "saturation"):
             check_range(name, getattr(self, name), 0, 1)
         for name in ("min_scale", "erase_ratio", "crop_ratio"):
             check_range(name, check_positive(name, getattr(self, name)), 0, 1)
@@ -130,7 +131,7 @@ class Augmentation:
 
         It is compiled at the first call, and again for batches of another shape.
         """
-        change: Change = torch.compile(self._change, dynamic=False, fullgraph=True)
+        change: Change = torch.compile(self._change, dynamic=False)
         return lambda images, generator: self._changed(images, generator, change)
 
     @staticmethod
@@ -173,7 +174,8 @@ class Augmentation:
         u = torch.rand(len(images), _DRAWS, generator=generator, device=generator.device)
         plan = {name: self._per_channel(name, images, u) for name in ("mean", "std")}
         if self.flip or self.shift or self.rotate or self.zoom or self.crop:
-            more = more_draws(u, _MORE)
+            later = self.rotate or self.zoom or self.crop
+            more = more_draws(u, _MORE) if later else u.new_ones(len(u), _MORE)  # 1 is below no probability
             box = self._crop_box(more, height, width) if self.crop else None
             plan["affine"] = self._affine(u, more, height, width, box if self.crop_resize else None)
             if box is not None and not self.crop_resize:
