@@ -10,10 +10,11 @@ import pytest
 
 from hypersphere.cli import main
 from hypersphere.cli.demo import Extent, _train, run_demo
-from hypersphere.cli.demo_report import FARS, LOSSES, RECIPE, Outcome, _verdict, row
+from hypersphere.cli.demo_report import FARS, LOSSES, RECIPE, Outcome, _verdict, page_row, row
 from hypersphere.core.config import load_toml
 from hypersphere.evaluation import Figure, pair_metrics, verify_pairs
 from hypersphere.training import Trainer, load_recipe
+from hypersphere.version import __version__
 from tests.plots.reader import Reader
 
 SMALL = Extent(steps=2, people=12, pairs=600)
@@ -31,8 +32,14 @@ def test_the_demo_and_the_demo_again(tmp_path: Path, capsys: pytest.CaptureFixtu
     reader = Reader((out / "report.html").read_text(encoding="utf-8"))
     assert reader.tags.count("h2") == 8
     for _, value, low, high, _ in rows:
-        assert f"{value} % [{low}, {high}]" in reader.words
-    assert len(re.findall(r"[\d.]+ % \[[\d.]+, [\d.]+\]", reader.words)) == 9, "three in each row"
+        assert f"{value} %[{low}, {high}]" in reader.words, "an interval is below its value"
+    assert len(re.findall(r"[\d.]+ %\[[\d.]+, [\d.]+\]", reader.words)) == 9, "three in each row"
+    top = reader.words[: reader.words.index("accuracy [95 %]")]
+    for text in ("cnn4", "pocket faces", f"hypersphere demo --seed 3 --out {out}", f"hypersphere {__version__}", "UTC"):
+        assert text in top, "whose it is"
+    assert reader.words.count("best") > 1
+    assert "chosen by accuracy on half of them, softmax from 8 settings, the other two from more" in reader.words
+    assert re.search(r"\d\.\d{3} (≥|<) \d\.\d{3}", reader.words), "a score beside the threshold of its fold"
     assert f"hypersphere demo --seed 3 --out {out}" in reader.words
     assert RECIPE.read_text() in reader.words
     described = [value for _, name, value in reader.attributes if name == "alt" and value]
@@ -88,11 +95,12 @@ def test_the_verdict_follows_the_interval(gain: Figure, word: str) -> None:
 
 
 def test_what_cannot_be_measured_is_a_dash() -> None:
-    cells = row(outcome(None))
-    assert cells[2] == "–"
-    assert cells[4].startswith("100.0 % ["), "300 impostors are enough for FAR 1e-2"
-    assert cells[5] == "–", "and too few for 1e-3"
-    assert cells[6] == "–"
+    for cells in (row(outcome(None)), page_row(outcome(None))):
+        assert cells[2] == "–"
+        assert cells[4].startswith("100.0 %"), "300 impostors are enough for FAR 1e-2"
+        assert cells[5] == "–", "and too few for 1e-3"
+        assert cells[6] == "–"
+    assert page_row(outcome(None))[4].startswith("100.0 %\n[")
 
 
 def outcome(gain: Figure | None) -> Outcome:

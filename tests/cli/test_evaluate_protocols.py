@@ -62,7 +62,7 @@ def test_blufr(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert "Trade-off" in report(tmp_path / "out", *words)
     table = json.loads((tmp_path / "out" / "result.json").read_text())
     assert table["options"]["pca"] == 8
-    assert set(table["metrics"]["vr_less_sd@far=1e-3"]) == {"value", "low", "high", "n", "interval"}
+    assert set(table["metrics"]["vr_less_sd@far=1e-3"]) == {"value", "low", "high", "n", "interval", "unit"}
     assert "dir@far=1e-2" in capsys.readouterr().out
 
 

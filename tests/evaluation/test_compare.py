@@ -9,7 +9,14 @@ import numpy as np
 import pytest
 
 from hypersphere.evaluation import Embeddings, Figure, Result, compare_tar, mcnemar, write_result
-from hypersphere.evaluation.compare import NO_TEST, compare_results, read_result, write_comparison
+from hypersphere.evaluation.compare import (
+    NO_TEST,
+    compare_results,
+    difference_cells,
+    read_result,
+    shown_rows,
+    write_comparison,
+)
 from hypersphere.evaluation.protocols import (
     Classify,
     IjbOptions,
@@ -146,6 +153,40 @@ def test_figures_of_one_result_alone_are_named(pairs: PairList, tmp_path: Path) 
     words = Reader(write_comparison(compare_results(*saved, replicates=5), *saved, tmp_path / "c").read_text()).words
     assert "Not compared, only in a: tar@far=1e-3, fnmr@fmr=1e-3." in words
     assert "Not compared, only in b: tar@far=2e-1, fnmr@fmr=2e-1." in words
+
+
+def test_p_at_the_floor_of_the_bootstrap_is_at_most(pairs: PairList, tmp_path: Path) -> None:
+    evaluated(pairs, tmp_path / "a", 3)
+    evaluated(pairs, tmp_path / "b", 0)
+    saved = [read_result(tmp_path / name) for name in "ab"]
+    rows = compare_results(*saved, replicates=99)
+    cells = {row.name: difference_cells(row) for row in rows}
+    assert cells["tar@far=1e-1"][1] == "at most 0.02"
+    assert not cells["accuracy"][1].startswith("at most"), "McNemar's test is exact"
+    words = Reader(write_comparison(rows, *saved, tmp_path / "c", command="hypersphere x").read_text()).words
+    assert "at most 0.02" in words
+    assert "fnmr@fmr" not in words, "TAR says it all"
+    assert words.count("Not measurable with n=30: far=1e-3 (needs 3,000).") == 1
+    top = words[: words.index("Figures")]
+    assert "hypersphere x" in top
+    assert "made up" in top
+    assert [row.name for row in shown_rows(rows)] == ["accuracy", "best_accuracy", "auc", "eer", "tar@far=1e-1"]
+
+
+def test_units_come_back(tmp_path: Path) -> None:
+    names = tuple(f"{k}.png" for k in range(120))
+    embeddings = Embeddings(names, np.eye(4, dtype=np.float32).repeat(30, axis=0))
+    result = Classify(tmp_path, names, np.arange(120) // 30).evaluate(embeddings, np.eye(4))
+    write_result(result, tmp_path)
+    metrics = read_result(tmp_path).metrics
+    assert metrics == result.metrics
+    assert {name: figure.unit for name, figure in metrics.items() if isinstance(figure, Figure)} == {
+        "accuracy": "share",
+        "class_margin": "degrees",
+        "sample_margin": "cosine",
+        "sample_margin_minimum": "cosine",
+        "sample_margin_share_positive": "share",
+    }
 
 
 def test_what_was_not_saved_says_so(pairs: PairList, tmp_path: Path) -> None:

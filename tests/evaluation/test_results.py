@@ -1,6 +1,7 @@
 """result.json: what the schema promises, written whole."""
 
 import json
+from datetime import datetime
 from pathlib import Path
 
 import numpy as np
@@ -15,7 +16,7 @@ from hypersphere.evaluation import (
     score_histogram,
     write_result,
 )
-from hypersphere.evaluation.results import RULE_SENTENCES, thinned
+from hypersphere.evaluation.results import RULE_SENTENCES, LeftOut, thinned
 
 
 def example() -> Result:
@@ -27,7 +28,7 @@ def example() -> Result:
         "pairs",
         curve_metrics(roc, [1e-2, 1e-6]),
         {"similarity": "cosine", "pca": None, "dim": np.int64(3), "models": ("a", "b")},
-        counts={"pairs": 4000, "missing": 0},
+        counts={"pairs": 4000, "pairs_left_out": LeftOut(3)},
         details={"fold_accuracies": np.array([0.5, 1.0]), "threshold": np.inf},
         curves={"all": roc},
         cmc={"rank": np.array([0.5, 1.0])},
@@ -49,7 +50,11 @@ def test_the_file_has_what_the_schema_promises(tmp_path: Path) -> None:
     assert table["metrics"]["tar@far=1e-6"] == {"not_measurable": True, "n": 2000, "needed": 3_000_000}
     tar = table["metrics"]["tar@far=1e-2"]
     assert tar["low"] <= tar["value"] <= tar["high"]
-    assert (tar["n"], tar["interval"]) == (2000, "wilson")
+    assert (tar["n"], tar["interval"], tar["unit"]) == (2000, "wilson", "share")
+    assert table["counts"] == {"pairs": 4000, "pairs_left_out": 3}
+    assert table["counts_left_out"] == ["pairs_left_out"]
+    assert table["command"] == ""
+    assert datetime.strptime(table["date"], "%Y-%m-%d %H:%M UTC").year >= 2026
     assert table["options"] == {"similarity": "cosine", "pca": None, "dim": 3, "models": ["a", "b"]}
     assert table["details"] == {"fold_accuracies": [0.5, 1.0], "threshold": "inf"}
     assert table["rules"] == list(RULE_SENTENCES)

@@ -2,7 +2,7 @@
 
 from html.parser import HTMLParser
 
-VOID = {"meta", "img", "br", "hr", "link"}
+VOID = {"meta", "img", "br", "hr", "link", "wbr"}
 
 
 class Reader(HTMLParser):

@@ -62,17 +62,32 @@ def test_projection_keeps_what_three_dimensions_hold() -> None:
 def test_roc() -> None:
     far, tar = np.array([0, 0.01, 1.0]), np.array([0, 0.9, 1.0])
     axes = draw_roc({"a": (far, tar), "b": (far, tar / 2)}, genuine=50, impostor=100).axes[0]
-    assert axes.get_xscale() == "log"
+    assert (axes.get_xscale(), axes.get_yscale()) == ("log", "logit")
     assert [text.get_text() for text in axes.get_legend().get_texts()] == ["a", "b"]
     assert "100 pairs" in axes.get_xlabel()
     assert "50 pairs" in axes.get_ylabel()
     drawn = np.asarray(axes.lines[0].get_xydata())
-    assert drawn.tolist() == [[0.005, 0], [0.01, 0.9], [1, 1]]
+    np.testing.assert_allclose(drawn, [[0.005, 0.01], [0.01, 0.9], [1, 0.99]], err_msg="0 and 1 lie on the border")
+    assert axes.get_ylim() == (0.1, 0.99)
 
 
-def test_similarities() -> None:
+def test_the_roc_of_a_good_model_is_legible() -> None:
+    far, tar = np.array([0, 1e-4, 1e-3, 1.0]), np.array([0.99, 0.999, 0.9995, 1.0])
+    axes = draw_roc({"good": (far, tar)}, genuine=100_000, impostor=100_000).axes[0]
+    assert [text.get_text() for text in axes.get_yticklabels()] == ["90 %", "99 %", "99.9 %", "99.99 %", "99.999 %"]
+    height = axes.get_window_extent().height
+    _, low, high = axes.transData.transform(np.column_stack([[1e-4, 1e-3, 1e-3], [0.9, 0.999, 0.9995]]))[:, 1]
+    assert (high - low) / height > 0.05, "99.9 and 99.95 % can be told apart"
+
+
+def test_similarities_share_their_axes() -> None:
     scores, same = np.array([0.9, 0.95, 0.1]), np.array([True, True, False])
-    axes = draw_similarities("title", scores, same, 0.5).axes[0]
+    drawn = draw_similarities({"title": scores, "other": np.full(3, 0.5)}, same, {"title": 0.5, "other": 0.2})
+    assert list(drawn) == ["title", "other"]
+    first, other = (figure.axes[0] for figure in drawn.values())
+    assert (first.get_xlim(), first.get_ylim()) == (other.get_xlim(), other.get_ylim())
+    assert other.get_ylim()[1] > 2
+    axes = first
     assert axes.get_title() == "title"
     labels = [text.get_text() for text in axes.get_legend().get_texts()]
     assert sorted(labels) == ["one person (2)", "threshold 0.50", "two people (1)"]

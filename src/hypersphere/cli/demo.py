@@ -71,7 +71,7 @@ def run_demo(out: Path, seed: int, extent: Extent | None = None) -> None:
         log = read_log(trained.folder / "log.jsonl")
         outcomes[name] = Outcome(LOSSES[name], recipe, trained.folder, scores, result, metrics, gain, log, seconds)
         spheres.append(sphere(f"after, {LOSSES[name]}", trained.backbone, pairs))
-        _print_row(row(outcomes[name], intervals=False))
+        _print_row(row(outcomes[name]))
     page = build_report(outcomes, spheres, pairs, out=out, seed=seed, seconds=time.monotonic() - start)
     print(f"\nThe report: {page.save(out / 'report.html')}")
 

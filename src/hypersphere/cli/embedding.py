@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import dataclasses
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -19,7 +20,8 @@ from hypersphere.data.images import Image
 from hypersphere.data.tar import read_entries
 from hypersphere.evaluation import Embeddings, Result, concatenated, embed_images, load_embeddings, write_result
 from hypersphere.evaluation.embeddings import read_names
-from hypersphere.evaluation.report import figure_cells, lost_counts, words, write_report
+from hypersphere.evaluation.metric_tables import figure_cells, not_measurable, without_complements
+from hypersphere.evaluation.report import lost_counts, words, write_report
 
 
 class Wanted(Protocol):
@@ -91,8 +93,17 @@ def image_names(options: argparse.Namespace) -> list[str]:
     return sorted(str(file.relative_to(place).as_posix()) for file in place.rglob("*") if is_image_name(file.name))
 
 
-def finish(result: Result, out: Path, sources: Mapping[str, NamedImages | None], title: str) -> None:
-    """Write result.json and report.html, and print the figures."""
+def finish(result: Result, options: argparse.Namespace, sources: Mapping[str, NamedImages | None], title: str) -> None:
+    """Write result.json and report.html, and print the figures.
+
+    Args:
+        result: of a protocol.
+        options: `out`, the folder, and `command`, what was typed.
+        sources: by title, the images of the worst pairs.
+        title: of what was measured.
+    """
+    out: Path = options.out
+    result = dataclasses.replace(result, command=options.command)
 
     def picture(name: str) -> Image | None:
         for owner, source in sources.items():
@@ -110,14 +121,16 @@ def finish(result: Result, out: Path, sources: Mapping[str, NamedImages | None],
     width = max(26, *(len(name) + 2 for name in (*result.counts, *result.metrics)))
     for name, count in result.counts.items():
         print(f"  {words(name):<{width}}{count:,}")
-    for name, figure in result.metrics.items():
-        value, interval, n, _ = figure_cells(name, figure)
+    for name in without_complements(result.metrics):
+        value, interval, n, _ = figure_cells(result.metrics[name])
         owner, _, bare = name.rpartition("/")
         detail = result.details.get(owner or "all")
         if bare == "accuracy" and isinstance(detail, Mapping) and "deviation" in detail:
             value = f"{value} +- {100 * detail['deviation']:.2f}"
-        line = f"{value:<20}{f'[{interval}]':<24}n={n}" if interval else value
-        print(f"  {name:<{width}}{line}")
+        print(f"  {name:<{width}}{value:<20}{f'[{interval}]':<24}n={n}")
+    missing = not_measurable(result.metrics)
+    if missing:
+        print(missing)
     lost = lost_counts(result)
     if lost:
         print(f"not all of the protocol was measured: {', '.join(lost)}")

@@ -13,11 +13,13 @@ from hypersphere.evaluation.compare import (
     difference_cells,
     only_in_one,
     read_result,
+    shown_rows,
+    unmeasured,
     write_comparison,
 )
 from hypersphere.evaluation.comparison import Comparison
+from hypersphere.evaluation.metric_tables import figure_cells, not_measurable
 from hypersphere.evaluation.protocols import PairList, evaluate_pairs, read_pairs
-from hypersphere.evaluation.report import figure_cells
 
 
 def evaluate_pair_lists(options: argparse.Namespace) -> None:
@@ -44,7 +46,7 @@ def evaluate_pair_lists(options: argparse.Namespace) -> None:
             progress=progress,
         )
     titles = [pairs.title for pairs in lists]
-    finish(result, options.out, dict(zip(titles, sources, strict=True)), ", ".join(titles))
+    finish(result, options, dict(zip(titles, sources, strict=True)), ", ".join(titles))
     if options.save_embeddings:
         save_embeddings(made, titles, options.out)
 
@@ -55,14 +57,15 @@ def compare(options: argparse.Namespace) -> None:
     with Progress("comparing", "metrics") as progress:
         rows = compare_results(first, second, progress=progress)
     print(f"{'':<26}{'A':<30}{'B':<30}{'B - A, points':<26}p")
-    for row in rows:
-        one, two = (figure_cells(row.name, figure)[0] for figure in (row.first, row.second))
+    for row in shown_rows(rows):
+        one, two = (figure_cells(figure)[0] for figure in (row.first, row.second))
         difference, p, test = difference_cells(row)
         print(f"{row.name:<26}{one:<30}{two:<30}{difference:<26}{f'{p} ({test})' if p else test}")
-    for sentence in only_in_one(first, second):
-        print(sentence)
+    for sentence in (not_measurable(unmeasured(rows)), *only_in_one(first, second)):
+        if sentence:
+            print(sentence)
     if options.out is not None:
-        print(write_comparison(rows, first, second, options.out))
+        print(write_comparison(rows, first, second, options.out, command=options.command))
 
 
 def _find_data(options: argparse.Namespace) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import shlex
 import sys
 from collections.abc import Sequence
 
@@ -28,6 +29,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = build_parser()
     options, rest = parser.parse_known_args(arguments)
     _take_settings(parser, options, rest)
+    options.command = shlex.join(["hypersphere", *(sys.argv[1:] if arguments is None else arguments)])
     try:
         status = find_run(options.run)(options)
         sys.stdout.flush()

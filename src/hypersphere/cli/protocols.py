@@ -34,7 +34,7 @@ def evaluate_blufr(options: argparse.Namespace) -> None:
     embeddings, source = gather(options, protocol.names, "blufr", where=protocol.place)
     with Progress("measuring", "trials") as progress:
         result = protocol.evaluate(embeddings, pca=options.pca, allow_missing=options.allow_missing, progress=progress)
-    finish(result, options.out, {"": source}, options.config.name)
+    finish(result, options, {"": source}, options.config.name)
 
 
 def evaluate_ytf(options: argparse.Namespace) -> None:
@@ -54,7 +54,7 @@ def evaluate_ytf(options: argparse.Namespace) -> None:
             allow_missing=options.allow_missing,
             progress=progress,
         )
-    finish(result, options.out, {"": source}, options.splits.name)
+    finish(result, options, {"": source}, options.splits.name)
 
 
 def evaluate_ijb(options: argparse.Namespace) -> None:
@@ -81,7 +81,7 @@ def evaluate_ijb(options: argparse.Namespace) -> None:
             progress=progress,
         )
     named = {"subset": options.subset, "preset": options.preset, **result.options}
-    finish(dataclasses.replace(result, options=named), options.out, {"": source}, f"{options.subset}, {options.preset}")
+    finish(dataclasses.replace(result, options=named), options, {"": source}, f"{options.subset}, {options.preset}")
 
 
 def _ijb_options(options: argparse.Namespace) -> IjbOptions:
@@ -128,7 +128,7 @@ def evaluate_megaface(options: argparse.Namespace) -> None:
         )
     if others is not None:
         result = dataclasses.replace(result, options={**result.options, "distractors": dict(others.options)})
-    finish(result, options.out, {"": source, "distractors": far}, options.distractors.name)
+    finish(result, options, {"": source, "distractors": far}, options.distractors.name)
 
 
 def _distractors(
@@ -161,7 +161,7 @@ def evaluate_reid(options: argparse.Namespace) -> None:
         result = protocol.evaluate(
             embeddings, area=options.area, allow_missing=options.allow_missing, progress=progress
         )
-    finish(result, options.out, {"": source}, "" if options.market is None else options.market.name)
+    finish(result, options, {"": source}, "" if options.market is None else options.market.name)
 
 
 def evaluate_classify(options: argparse.Namespace) -> None:
@@ -172,7 +172,7 @@ def evaluate_classify(options: argparse.Namespace) -> None:
     result = protocol.evaluate(
         embeddings, prototypes, similarity=options.similarity, allow_missing=options.allow_missing
     )
-    finish(_with_prototypes(result, options), options.out, {"": source}, options.test.name)
+    finish(_with_prototypes(result, options), options, {"": source}, options.test.name)
 
 
 def _with_prototypes(result: Result, options: argparse.Namespace) -> Result:

@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from hypersphere.core import check_integer
 from hypersphere.evaluation.arrays import Array, Floats, Ints, labels_for, scored_pairs
-from hypersphere.evaluation.figures import Figure, wilson_interval
+from hypersphere.evaluation.figures import Figure, Unit, wilson_interval
 from hypersphere.evaluation.roc import Roc, curve_thresholds
 from hypersphere.evaluation.scores import SortedScores
 
@@ -109,6 +109,7 @@ def bootstrap_mean(
     subjects: npt.ArrayLike | None = None,
     *,
     share: bool = True,
+    unit: Unit = "share",
     replicates: int = 1000,
     seed: int = 0,
 ) -> Figure:
@@ -118,6 +119,7 @@ def bootstrap_mean(
         values: (n,) numbers, such as average precisions, or whether decisions are right.
         subjects: (n,) whose sample each is; without, every sample is a subject of its own.
         share: whether the mean is a share of decisions, as `percentile_figure` asks.
+        unit: of the values.
         replicates: how many draws.
         seed: of the draws.
     """
@@ -127,10 +129,14 @@ def bootstrap_mean(
     sums, counts = np.bincount(member, weights=numbers), np.bincount(member)
     drawn = [float(w @ sums) / float(w @ counts) for w in subject_draws(len(counts), replicates, seed)]
     name = "bootstrap over samples" if subjects is None else "bootstrap over subjects"
-    return percentile_figure(float(numbers.mean()), np.array(drawn), len(numbers), len(counts), name, share=share)
+    return percentile_figure(
+        float(numbers.mean()), np.array(drawn), len(numbers), len(counts), name, share=share, unit=unit
+    )
 
 
-def percentile_figure(value: float, drawn: Floats, n: int, subjects: int, name: str, *, share: bool = True) -> Figure:
+def percentile_figure(
+    value: float, drawn: Floats, n: int, subjects: int, name: str, *, share: bool = True, unit: Unit = "share"
+) -> Figure:
     """A figure with the 2.5 and 97.5 percentiles of its replicates, widened to hold the value itself.
 
     Where these are the same for a share of decisions (no error was seen, so hardly any could be drawn) the interval is
@@ -142,4 +148,4 @@ def percentile_figure(value: float, drawn: Floats, n: int, subjects: int, name: 
     low, high = (float(bound) for bound in np.quantile(known, [0.025, 0.975]))
     if share and low == high == value:
         return Figure(value, *wilson_interval(value * subjects, subjects), n, "wilson over subjects")
-    return Figure(value, min(value, low), max(value, high), n, name)
+    return Figure(value, min(value, low), max(value, high), n, name, unit)

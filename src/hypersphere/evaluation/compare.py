@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -13,12 +13,15 @@ import numpy as np
 
 from hypersphere.core import Reporter
 from hypersphere.evaluation.arrays import Array
-from hypersphere.evaluation.figures import Figure, NotMeasurable
+from hypersphere.evaluation.figures import Figure, NotMeasurable, complement
+from hypersphere.evaluation.metric_tables import figure_cells, not_measurable
+from hypersphere.evaluation.origin import origin
 from hypersphere.evaluation.paired import Difference
 from hypersphere.evaluation.paired_items import Both
-from hypersphere.evaluation.report import figure_cells, flat, is_share
-from hypersphere.evaluation.results import SCHEMA
+from hypersphere.evaluation.report import flat
+from hypersphere.evaluation.results import SCHEMA, now
 from hypersphere.plots import Page, points
+from hypersphere.version import __version__
 
 _FIXED = ("class_margin", "sample_margin_minimum")
 NO_TEST = {
@@ -110,25 +113,56 @@ def compare_results(
     return rows
 
 
-def write_comparison(rows: list[ComparedMetric], first: SavedResult, second: SavedResult, folder: str | Path) -> Path:
-    """Write `compare.html`; returns its path."""
+def write_comparison(
+    rows: list[ComparedMetric], first: SavedResult, second: SavedResult, folder: str | Path, *, command: str = ""
+) -> Path:
+    """Write `compare.html`; returns its path.
+
+    Args:
+        rows: of `compare_results`.
+        first, second: the results.
+        folder: made if need be.
+        command: what was typed, if a command made it.
+    """
     page = Page(f"{first.folder.name} and {second.folder.name}", f"Two results of {first.table['protocol']}")
+    page.origin({"command": command, "compared": now(), "version": f"hypersphere {__version__}"})
+    both = [origin(result.table) for result in (first, second)]
+    page.table(
+        ["", first.folder.name, second.folder.name],
+        [[name, *(one[name] for one in both)] for name in both[0] if any(one[name] for one in both)],
+    )
     page.heading("Figures")
-    cells = [
-        [row.name, *(figure_cells(row.name, figure)[0] for figure in (row.first, row.second)), *difference_cells(row)]
-        for row in rows
+    cells: list[Sequence[object] | str] = [
+        [row.name, *(figure_cells(figure)[0] for figure in (row.first, row.second)), *difference_cells(row)]
+        for row in shown_rows(rows)
     ]
+    missing = not_measurable(unmeasured(rows))
     page.table(
         ["metric", first.folder.name, second.folder.name, "second - first, points", "p", "test"],
-        cells,
-        "Differences with 95 % intervals, of shares in percentage points; p is two-sided, of no difference.",
+        [*cells, missing] if missing else cells,
+        "Differences with 95 % intervals, of shares in percentage points; fnmr is 1 - tar and changes by as much, the "
+        'other way. p is two-sided, of no difference; "at most" where no draw of the bootstrap contradicts.',
     )
     page.text(*only_in_one(first, second))
     page.heading("Options that differ")
     options = [flat(result.table["options"]) for result in (first, second)]
     keys = [key for key in {**options[0], **options[1]} if options[0].get(key) != options[1].get(key)]
-    page.table(["option", "first", "second"], [[key, *(one.get(key, "") for one in options)] for key in keys])
+    if keys:
+        page.table(["option", "first", "second"], [[key, *(one.get(key, "") for one in options)] for key in keys])
+    else:
+        page.text("None.")
     return page.save(Path(folder) / "compare.html")
+
+
+def shown_rows(rows: Sequence[ComparedMetric]) -> list[ComparedMetric]:
+    """The rows that both results measured, without an FNMR whose TAR is among them: it says the same."""
+    names, missing = {row.name for row in rows}, unmeasured(rows)
+    return [row for row in rows if row.name not in missing and complement(row.name) not in names]
+
+
+def unmeasured(rows: Sequence[ComparedMetric]) -> dict[str, Figure | NotMeasurable]:
+    """By name, what one of the results or both have not measured."""
+    return {row.name: each for row in rows for each in (row.first, row.second) if isinstance(each, NotMeasurable)}
 
 
 def only_in_one(first: SavedResult, second: SavedResult) -> list[str]:
@@ -143,13 +177,13 @@ def only_in_one(first: SavedResult, second: SavedResult) -> list[str]:
 
 def difference_cells(row: ComparedMetric) -> list[str]:
     """Difference, p and test, in words."""
-    if row.difference is None:
+    if row.difference is None or isinstance(row.first, NotMeasurable):
         return ["", "", row.why_not]
     figure = row.difference.figure
     numbers = figure.value, figure.low, figure.high
     plain = "{:+.4g} [{:+.4g}, {:+.4g}]".format(*numbers)
-    shown = points(*numbers) if is_share(row.name) else plain
-    return [shown, f"{row.difference.p_value:.3g}", row.difference.test]
+    shown = points(*numbers) if row.first.unit == "share" else plain
+    return [shown, "at most " * row.difference.at_floor + f"{row.difference.p_value:.3g}", row.difference.test]
 
 
 def _untestable(name: str, first: SavedResult, second: SavedResult) -> str:
@@ -171,7 +205,7 @@ def _figure(entry: Mapping[str, Any]) -> Figure | NotMeasurable:
     value, low, high = (float(entry[key]) for key in ("value", "low", "high"))
     if not all(map(math.isfinite, (value, low, high))):
         raise KeyError("a value that is not finite")
-    return Figure(value, low, high, int(entry["n"]), str(entry["interval"]))
+    return Figure(value, low, high, int(entry["n"]), str(entry["interval"]), entry.get("unit", "share"))
 
 
 def _items(path: Path) -> dict[str, Array]:

@@ -4,6 +4,10 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import Literal, NamedTuple
+
+Unit = Literal["share", "degrees", "cosine", "ratio"]
+"""What a figure is measured in; a share is a fraction and is shown in percent."""
 
 Z = 1.959963984540054
 """The 97.5 % point of the normal distribution: every interval here is of 95 %."""
@@ -18,6 +22,7 @@ class Figure:
         low, high: 95 % interval.
         n: how many decisions it rests on.
         interval: how the interval was made; `exact` if the value is a fact of the data and estimates nothing.
+        unit: what it is measured in.
 
     Example:
         >>> f"{proportion(5950, 6000):.2%}"
@@ -29,6 +34,7 @@ class Figure:
     high: float
     n: int
     interval: str
+    unit: Unit = "share"
 
     def __format__(self, spec: str) -> str:
         shown = [format(number, spec or ".4g") for number in (self.value, self.low, self.high)]
@@ -111,9 +117,9 @@ def guaranteed_proportion(hits: int, total: int) -> Figure:
     return Figure(hits / max(1, total), *clopper_pearson_interval(hits, total), total, "clopper-pearson")
 
 
-def exact(value: float, n: int) -> Figure:
+def exact(value: float, n: int, unit: Unit) -> Figure:
     """A fact of the data, such as a minimum over them, which estimates nothing."""
-    return Figure(value, value, value, n, "exact")
+    return Figure(value, value, value, n, "exact", unit)
 
 
 def check_measurable(rate: float, n: int) -> NotMeasurable | None:
@@ -128,6 +134,31 @@ def rate_name(name: str, rate: float) -> str:
     """The name of an operating point: `tar@far=1e-3`."""
     mantissa, exponent = f"{rate:.6e}".split("e")
     return f"{name}={float(mantissa):g}e{int(exponent)}"
+
+
+class RatePoint(NamedTuple):
+    """What the name of an operating point says: `lfw/tar@far=1e-3` is `tar` at a `far` of 1e-3 of the set `lfw`."""
+
+    owner: str
+    metric: str
+    axis: str
+    rate: float
+
+
+def read_rate_name(name: str) -> RatePoint | None:
+    """The parts of a name that `rate_name` made, with the set before it; None for any other name."""
+    owner, _, bare = name.rpartition("/")
+    kind, equals, rate = bare.partition("=")
+    metric, at, axis = kind.partition("@")
+    return RatePoint(owner, metric, axis, float(rate)) if equals and at else None
+
+
+def complement(name: str) -> str | None:
+    """The name of the TAR that an FNMR is 1 less; None for any other metric."""
+    point = read_rate_name(name)
+    if point is None or point.metric != "fnmr":
+        return None
+    return f"{point.owner}/" * bool(point.owner) + rate_name("tar@far", point.rate)
 
 
 def _check_share(hits: float, total: int) -> None:

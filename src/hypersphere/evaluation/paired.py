@@ -24,11 +24,13 @@ class Difference:
         figure: the difference with its interval.
         p_value: two-sided, of no difference.
         test: its name.
+        at_floor: whether `p_value` is the least that so many draws can show: the true one is at most that.
     """
 
     figure: Figure
     p_value: float
     test: str
+    at_floor: bool = False
 
 
 def mcnemar(first_right: npt.ArrayLike, second_right: npt.ArrayLike) -> Difference:
@@ -247,9 +249,10 @@ def _drawn_difference(value: float, drawn: Floats, n: int, name: str) -> Differe
     if len(known) == 0:
         raise ValueError("no replicate drew a pair; there are too few subjects to bootstrap")
     low, high = np.quantile(known, [0.025, 0.975])
-    p = 2 * (1 + min(int((known <= 0).sum()), int((known >= 0).sum()))) / (1 + len(known))
+    against = min(int((known <= 0).sum()), int((known >= 0).sum()))
+    p = 2 * (1 + against) / (1 + len(known))
     figure = Figure(value, min(value, float(low)), max(value, float(high)), n, name)
-    return Difference(figure, min(1.0, p), f"paired {name}")
+    return Difference(figure, min(1.0, p), f"paired {name}", at_floor=against == 0)
 
 
 def _decisions(first_right: npt.ArrayLike, second_right: npt.ArrayLike) -> tuple[Bools, Bools]:

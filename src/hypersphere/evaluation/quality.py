@@ -53,7 +53,7 @@ def angular_fisher_score(
         raise ValueError("labels names two classes; an interval over classes needs at least 3")
     draws = subject_draws(len(classes), replicates, seed)
     drawn = np.array([score(weights) for weights in draws if np.count_nonzero(weights) > 1])
-    return percentile_figure(value, drawn, len(rows), len(classes), "bootstrap over classes", share=False)
+    return percentile_figure(value, drawn, len(rows), len(classes), "bootstrap over classes", share=False, unit="ratio")
 
 
 @dataclass(frozen=True)
@@ -89,9 +89,9 @@ def margins(embeddings: npt.ArrayLike, prototypes: npt.ArrayLike, labels: npt.Ar
     summary, known = summarize_sample_margins(each), each[~each.isnan()].double().numpy()
     hits = int((known > 0).sum())
     return Margins(
-        class_margin=exact(float(class_margin(centres).rad2deg()), len(centres)),
-        mean=bootstrap_mean(known, share=False),
-        minimum=exact(summary.minimum, len(known)),
+        class_margin=exact(float(class_margin(centres).rad2deg()), len(centres), "degrees"),
+        mean=bootstrap_mean(known, share=False, unit="cosine"),
+        minimum=exact(summary.minimum, len(known), "cosine"),
         share_positive=Figure(summary.share_positive, *wilson_interval(hits, len(known)), len(known), "wilson"),
         each=known,
     )

@@ -1,4 +1,4 @@
-"""A result as one offline page: figures, curves, the worst pairs, options and rules."""
+"""A result as one offline page: whose it is, figures, curves, the worst pairs, options and rules."""
 
 from __future__ import annotations
 
@@ -8,16 +8,14 @@ from pathlib import Path
 from typing import Any
 
 from hypersphere.data.images import Image
-from hypersphere.evaluation.figures import Figure, NotMeasurable
-from hypersphere.evaluation.results import Result, ScoredPair, thinned
-from hypersphere.plots import ImagePair, Page, draw_cmc, draw_det, draw_roc, draw_score_histogram, percent
+from hypersphere.evaluation.metric_tables import metric_tables, not_measurable
+from hypersphere.evaluation.origin import origin
+from hypersphere.evaluation.results import LeftOut, Result, ScoredPair, result_table, thinned
+from hypersphere.plots import ImagePair, Page, draw_cmc, draw_det, draw_roc, draw_score_histogram
 
 Pictures = Callable[[str], Image | None]
 """The image of a name; None where it cannot be shown."""
 
-_NO_SHARES = ("margin", "fisher", "degrees")
-_LOST = ("missing", "left_out", "without", "unreadable")
-"""In the names of counts of what was left out."""
 _NAMED = 20
 
 
@@ -34,12 +32,11 @@ def write_report(result: Result, folder: str | Path, *, title: str = "", picture
         the path of the page.
     """
     page = Page(title or f"Evaluation: {result.protocol}", _lead(result))
+    page.origin(origin(result_table(result)))
     lost = lost_counts(result)
     if lost:
         page.text(f"Not all of the protocol was measured: {', '.join(lost)}.")
-    page.heading("Figures")
-    rows = [[name, *figure_cells(name, figure)] for name, figure in result.metrics.items()]
-    page.table(["metric", "value", "95 % interval", "n", "interval by"], rows)
+    _add_figures(page, result)
     _add_folds(page, result)
     _add_curves(page, result)
     _add_worst(page, result, pictures)
@@ -63,25 +60,7 @@ def write_report(result: Result, folder: str | Path, *, title: str = "", picture
 
 def lost_counts(result: Result) -> list[str]:
     """What was left out, in words; nothing if all of the protocol was measured."""
-    return [
-        f"{count:,} {words(name)}"
-        for name, count in result.counts.items()
-        if count and any(sign in name for sign in _LOST)
-    ]
-
-
-def figure_cells(name: str, figure: Figure | NotMeasurable) -> list[str]:
-    """Value, interval, count and kind of interval of a figure, in words."""
-    if isinstance(figure, NotMeasurable):
-        return [str(figure), "", f"{figure.n:,}", f"needs n={figure.needed:,}"]
-    numbers = figure.value, figure.low, figure.high
-    value, low, high = (percent(x) if is_share(name) else f"{x:.4g}" for x in numbers)
-    return [value, f"{low} to {high}", f"{figure.n:,}", figure.interval]
-
-
-def is_share(name: str) -> bool:
-    """Whether a metric is a share, which is shown in percent."""
-    return "share" in name or not any(word in name for word in _NO_SHARES)
+    return [f"{count:,} {words(name)}" for name, count in result.counts.items() if count and isinstance(count, LeftOut)]
 
 
 def flat(table: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
@@ -108,18 +87,39 @@ def _lead(result: Result) -> str:
     return ", ".join(parts)
 
 
+def _add_figures(page: Page, result: Result) -> None:
+    page.heading("Figures")
+    missing = not_measurable(result.metrics)
+    tables = metric_tables(result.metrics)
+    for table in tables[:-1]:
+        page.table(table.header, table.rows, table.caption)
+    for table in tables[-1:]:
+        page.table(table.header, [*table.rows, missing] if missing else table.rows, table.caption)
+    if missing and not tables:
+        page.text(missing)
+
+
 def _add_folds(page: Page, result: Result) -> None:
-    rows = []
+    rows: list[list[str]] = []
     for name, detail in result.details.items():
         if isinstance(detail, Mapping) and "fold_accuracies" in detail:
             folds = detail["fold_accuracies"]
             mean = sum(folds) / len(folds)
-            rows.append([name, *(f"{100 * each:.2f}" for each in (mean, detail["deviation"], *folds))])
+            rows.append(
+                [f"{name}: accuracy, %", *(f"{100 * each:.2f}" for each in (mean, detail["deviation"], *folds))]
+            )
+            if "fold_thresholds" in detail:
+                limits = detail["fold_thresholds"]
+                rows.append(
+                    [f"{name}: threshold", f"{sum(limits) / len(limits):.3f}", "", *map("{:.3f}".format, limits)]
+                )
     if rows:
         page.heading("Folds")
-        header = ["set", "mean", "sd", *(str(k) for k in range(1, max(map(len, rows)) - 2))]
+        header = ["", "mean", "sd", *(str(k) for k in range(1, max(map(len, rows)) - 2))]
         full = [[*row, *[""] * (len(header) - len(row))] for row in rows]
-        page.table(header, full, "Accuracy in % of each fold at the threshold of the others; sd is over folds (n - 1).")
+        page.table(
+            header, full, "Each fold is decided at the threshold that is best on the others; sd: over folds (n - 1)."
+        )
 
 
 def _add_curves(page: Page, result: Result) -> None:
@@ -129,7 +129,12 @@ def _add_curves(page: Page, result: Result) -> None:
         genuine, impostor = (max(getattr(roc, kind) for roc in few.values()) for kind in ("genuine", "impostors"))
         roc = draw_roc({name: (each.far, each.tar) for name, each in few.items()}, genuine=genuine, impostor=impostor)
         det = draw_det({name: (each.far, each.fnmr) for name, each in few.items()}, genuine=genuine, impostor=impostor)
-        page.figure({"ROC": roc, "DET": det}, "Receiver operating characteristic, and detection errors.", columns=2)
+        page.figure(
+            {"ROC": roc, "DET": det},
+            "Receiver operating characteristic (the axis of accepts is stretched at both ends), and detection error "
+            "trade-off. In the grey parts fewer than three pairs decide.",
+            columns=2,
+        )
     for name, histogram in result.histograms.items():
         drawn = draw_score_histogram(
             histogram.edges,
@@ -140,7 +145,7 @@ def _add_curves(page: Page, result: Result) -> None:
             histogram.kinds,
         )
         line = histogram.threshold is not None and math.isfinite(histogram.threshold)
-        below = f"; the line is {histogram.threshold_rule}" if line else ""
+        below = f"; the line is {histogram.threshold_rule}{_spread(result, name)}" if line else ""
         page.figure({f"Histogram of scores, {name}": drawn}, f"Scores of {name}{below}.")
     if result.cmc:
         page.heading("Identification")
@@ -159,14 +164,27 @@ def _add_worst(page: Page, result: Result, pictures: Pictures | None) -> None:
             if left is None or right is None:
                 others.append(pair)
                 continue
-            said = [Path(name).stem for name in (pair.left, pair.right)] + [pair.note] * bool(pair.note)
-            shown.append(ImagePair(left, right, " · ".join([f"{pair.score:.3f}", *said])))
+            names = [Path(name).stem for name in (pair.left, pair.right)]
+            shown.append(ImagePair(left, right, _decision(pair), "\n".join(filter(None, (*names, pair.note)))))
         if shown:
             decided = any(pair.threshold is not None for pair in pairs)
-            first = "the farthest beyond the threshold" if decided else "the worst"
-            page.pairs(shown, f"Score and names; {first} first.")
+            said = "Score and threshold of the pair's fold; the farthest beyond it first."
+            page.pairs(shown, said if decided else "Score; the worst first.")
         if others:
             page.table(["pair", "score", "threshold"], [_cells(pair) for pair in others])
+
+
+def _decision(pair: ScoredPair) -> str:
+    """The score beside the threshold that it was held against."""
+    if pair.threshold is None:
+        return f"{pair.score:.3f}"
+    return f"{pair.score:.3f} {'≥' if pair.score >= pair.threshold else '<'} {pair.threshold:.3f}"
+
+
+def _spread(result: Result, name: str) -> str:
+    """From where to where the folds' thresholds go, if a histogram's pairs were decided at several."""
+    limits = result.details.get(name, {}).get("fold_thresholds", [])
+    return f" ({min(limits):.3f} to {max(limits):.3f})" if limits else ""
 
 
 def _cells(pair: ScoredPair) -> list[str]:

@@ -9,6 +9,7 @@ import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -33,6 +34,10 @@ LISTED_NAMES = 1000
 """Of what was left out, so many names are written; their number is in the counts."""
 
 
+class LeftOut(int):
+    """A count of what was left out of a protocol; all other counts are plain numbers."""
+
+
 @dataclass(frozen=True)
 class ScoredPair:
     """A pair of images, for showing: their names, the score, the threshold it was decided at, and what else to say."""
@@ -44,6 +49,11 @@ class ScoredPair:
     note: str = ""
 
 
+def now() -> str:
+    """The date and time, to the minute, in UTC."""
+    return datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC")
+
+
 @dataclass(frozen=True)
 class Result:
     """What a protocol found.
@@ -53,7 +63,7 @@ class Result:
         metrics: figures by name, such as `accuracy`, `eer`, `tar@far=1e-3`; shares are fractions.
         options: every declared choice that the figures depend on, as plain values.
         rules: in sentences, how the figures are computed.
-        counts: images, pairs, and what is missing.
+        counts: images, pairs; what was left out is counted as `LeftOut`.
         details: further plain values, such as the accuracy of every fold.
         curves: by name, for ROC and DET.
         cmc: by name, the identification rate at rank 1, 2, ...
@@ -63,6 +73,8 @@ class Result:
         items_digest: of the items' names: two results can be compared if it is equal.
         files: the lists that were read, by name, each with its digest.
         left_out: by what they are (`missing_images`, `unreadable_images`, ...), the names of what was left out.
+        command: what was typed, if a command made it.
+        date: when it was measured.
     """
 
     protocol: str
@@ -79,6 +91,8 @@ class Result:
     items_digest: str = ""
     files: Mapping[str, str] = field(default_factory=dict)
     left_out: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    command: str = ""
+    date: str = field(default_factory=now)
 
 
 def figure_table(figure: Figure | NotMeasurable) -> dict[str, Any]:
@@ -91,6 +105,7 @@ def figure_table(figure: Figure | NotMeasurable) -> dict[str, Any]:
         "high": figure.high,
         "n": figure.n,
         "interval": figure.interval,
+        "unit": figure.unit,
     }
 
 
@@ -99,11 +114,14 @@ def result_table(result: Result) -> dict[str, Any]:
     return {
         "schema": SCHEMA,
         "hypersphere": __version__,
+        "command": result.command,
+        "date": result.date,
         "protocol": result.protocol,
         "metrics": {name: figure_table(figure) for name, figure in result.metrics.items()},
         "options": _plain(result.options),
         "rules": list(result.rules),
         "counts": _plain(result.counts),
+        "counts_left_out": [name for name, count in result.counts.items() if isinstance(count, LeftOut)],
         "files": dict(result.files),
         "left_out": {what: list(names[:LISTED_NAMES]) for what, names in result.left_out.items() if names},
         "details": _plain(result.details),

@@ -4,15 +4,15 @@ matplotlib is an extra (`pip install 'hypersphere-learn[plots]'`), imported when
 """
 
 from hypersphere.plots.curves import draw_training
-from hypersphere.plots.evaluation import draw_cmc, draw_det, draw_score_histogram
-from hypersphere.plots.page import ImagePair, Page, percent, points
+from hypersphere.plots.evaluation import draw_cmc, draw_score_histogram
+from hypersphere.plots.page import ImagePair, Page, interval, percent, points
 from hypersphere.plots.panels import Line, Panel, draw_panels
 from hypersphere.plots.plane import draw_features
 from hypersphere.plots.regions import draw_plane_regions, draw_sphere_region, draw_sphere_regions
 from hypersphere.plots.sketch import draw_arrow, draw_box, draw_chain, new_sketch
 from hypersphere.plots.sphere import draw_spheres, project_to_sphere
 from hypersphere.plots.style import COLORS, NO_PICTURES, new_figure, save_figure
-from hypersphere.plots.verification import draw_roc, draw_similarities
+from hypersphere.plots.verification import draw_det, draw_roc, draw_similarities
 
 __all__ = [
     "COLORS",
@@ -36,6 +36,7 @@ __all__ = [
     "draw_sphere_regions",
     "draw_spheres",
     "draw_training",
+    "interval",
     "new_figure",
     "new_sketch",
     "percent",

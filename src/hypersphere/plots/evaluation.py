@@ -1,40 +1,17 @@
-"""Figures of results: the DET, histograms of scores, the CMC."""
+"""Figures of results: histograms of scores, the CMC."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
-import numpy.typing as npt
 
 from hypersphere.plots.style import new_figure
-from hypersphere.plots.verification import GENUINE, IMPOSTOR
+from hypersphere.plots.verification import GENUINE, IMPOSTOR, Numbers
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
-
-Numbers = npt.NDArray[Any]
-
-
-def draw_det(curves: Mapping[str, tuple[Numbers, Numbers]], *, genuine: int, impostor: int) -> Figure:
-    """Detection error trade-off: missed pairs of one person over accepted pairs of two, both axes logarithmic.
-
-    Args:
-        curves: by name, FMR and FNMR at every threshold; points at 0 lie on the border.
-        genuine, impostor: how many pairs of one person and of two there are.
-    """
-    figure = new_figure(5.4, 3.8)
-    axes = figure.add_subplot()
-    least = 0.5 / impostor, 0.5 / genuine
-    for name, (fmr, fnmr) in curves.items():
-        axes.plot(np.maximum(fmr, least[0]), np.maximum(fnmr, least[1]), label=name, drawstyle="steps-post")
-    ends = [max(least), 1.0]
-    axes.plot(ends, ends, color="#7F7F7F", linewidth=0.8, linestyle=":", label="equal error")
-    axes.set(xscale="log", yscale="log", xlim=(least[0], 1), ylim=(least[1], 1.05))
-    axes.set(xlabel="false match rate", ylabel="false non-match rate")
-    axes.legend(loc="lower left", fontsize=8)
-    return figure
 
 
 def draw_score_histogram(

@@ -8,6 +8,7 @@ import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
+from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -18,61 +19,23 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 _NAME = 32
-"""A first column of names no longer than this is not broken into lines."""
+"""A first column of names no longer than this stays in sight while a narrow screen scrolls the others."""
+_LONG = 40
+"""A cell is broken into lines from here on only."""
+_CONTENTS = 3
+"""So many headings get a list of contents."""
+_DIGITS = 12
 _POLICY = "default-src 'none'; img-src data:; style-src 'unsafe-inline'"
-_CSS = """
-:root { color-scheme: light dark; --ink: #1c2127; --soft: #57606a; --paper: #fff; --line: #d5dae0; --shade: #f3f5f8 }
-@media screen and (prefers-color-scheme: dark) {
-  :root { --ink: #dfe3e8; --soft: #9aa4af; --paper: #15181c; --line: #363c44; --shade: #1f242a }
-  img.drawn { filter: invert(.91) hue-rotate(180deg) }
-}
-* { box-sizing: border-box }
-body { margin: 0; background: var(--paper); color: var(--ink); font: 1rem/1.55 system-ui, sans-serif }
-main { max-width: 58rem; margin: 0 auto; padding: 1.5rem 1rem 4rem }
-h1 { font-size: 1.8rem; line-height: 1.2; margin: .5rem 0 }
-h2 { font-size: 1.25rem; margin: 2.5rem 0 .5rem; padding-top: .8rem; border-top: 1px solid var(--line) }
-p { margin: .6rem 0; max-width: 44rem; overflow-wrap: break-word }
-.lead, figcaption { color: var(--soft) }
-.lead { font-size: 1.1rem }
-figcaption { font-size: .9rem; line-height: 1.45; max-width: 44rem; margin-top: .5rem }
-figure { margin: 1.2rem 0 }
-.row { display: grid; gap: .6rem; align-items: end; grid-template-columns: repeat(var(--columns), minmax(0, 1fr)) }
-.row img { display: block; width: 100%; max-width: 34rem; height: auto; margin: 0 auto }
-@media (max-width: 42rem) { .row { grid-template-columns: minmax(0, 1fr) }
-  .row.many { grid-template-columns: repeat(2, minmax(0, 1fr)) } }
-img.pixels { image-rendering: pixelated }
-.wide { overflow-x: auto }
-table { border-collapse: collapse; font-variant-numeric: tabular-nums; font-size: .92rem }
-th, td { text-align: right; padding: .35rem .8rem .35rem 0; border-bottom: 1px solid var(--line); vertical-align: top }
-th { font-weight: 600; vertical-align: bottom }
-th:last-child, td:last-child { padding-right: 0 }
-td { white-space: nowrap }
-@media (min-width: 45rem) { td { white-space: normal } }
-th:first-child, td:first-child { text-align: left }
-table.named td:first-child { white-space: nowrap }
-table.options th, table.options td { text-align: left; overflow-wrap: anywhere; white-space: normal }
-table.options th { width: 9.5rem; font-weight: 400; color: var(--soft); vertical-align: top }
-@media (min-width: 45rem) { table.options th { width: auto; overflow-wrap: break-word; padding-right: 1.5rem } }
-ul.pairs { display: grid; grid-template-columns: repeat(auto-fill, minmax(8rem, 1fr)); gap: .7rem;
-  list-style: none; margin: 0 0 .6rem; padding: 0 }
-ul.pairs li { background: var(--shade); border-radius: .4rem; padding: .4rem; font-size: .8rem; text-align: center;
-  break-inside: avoid; overflow-wrap: anywhere }
-ul.pairs div { display: flex; gap: .25rem; margin-bottom: .25rem }
-ul.pairs img { flex: 1; min-width: 0; width: 100%; aspect-ratio: 1; object-fit: contain }
-pre { background: var(--shade); border-radius: .4rem; padding: .8rem; overflow-x: auto;
-  font-size: .85rem; line-height: 1.4 }
-@media print { html { font-size: 65% } main { max-width: none; padding: 0 } figure, tr { break-inside: avoid }
-  h2 { break-after: avoid } pre { white-space: pre-wrap } }
-"""
 
 
 @dataclass(frozen=True)
 class ImagePair:
-    """Two images to show side by side, uint8 (H, W, 1 or 3), and a line below them."""
+    """Two images to show side by side, uint8 (H, W, 1 or 3), a line below them, and lines of small print."""
 
     left: Image
     right: Image
     text: str
+    note: str = ""
 
 
 class Page:
@@ -91,13 +54,18 @@ class Page:
 
     def __init__(self, title: str, lead: str = "") -> None:
         self.title = title
-        self._blocks = [f"<h1>{escape(title)}</h1>"]
+        self._headings: list[str] = []
+        self._top = [f"<h1>{escape(title)}</h1>"]
         if lead:
-            self._blocks.append(f'<p class="lead">{escape(lead)}</p>')
+            self._top.append(f'<p class="lead">{escape(lead)}</p>')
+        self._blocks = self._top
 
     def heading(self, text: str) -> None:
-        """Begin a section."""
-        self._blocks.append(f"<h2>{escape(text)}</h2>")
+        """Begin a section; the list of contents, below what comes before the first one, leads there."""
+        if not self._headings:
+            self._blocks = []
+        self._headings.append(text)
+        self._blocks.append(f'<h2 id="section-{len(self._headings)}">{escape(text)}</h2>')
 
     def text(self, *paragraphs: str) -> None:
         """Paragraphs."""
@@ -107,32 +75,46 @@ class Page:
         """Commands or a file, as they are."""
         self._blocks.append(f"<pre>{escape(text)}</pre>")
 
+    def origin(self, facts: Mapping[str, str]) -> None:
+        """Whose report this is: model, data, command, date, version; those that are empty are left out."""
+        rows = "".join(
+            _option(name, " ".join(f"<span>{escape(word)}</span>" for word in value.split()))
+            for name, value in facts.items()
+            if value
+        )
+        self._figure(f'<table class="options origin">{rows}</table>', "")
+
     def options(self, options: Mapping[str, object]) -> None:
         """A table of names and values: settings, versions, the machine."""
-        rows = "".join(
-            f'<tr><th scope="row">{escape(str(name))}</th><td>{escape(str(value))}</td></tr>\n'
-            for name, value in options.items()
-        )
-        self._figure(f'<div class="wide"><table class="options">{rows}</table></div>', "")
+        rows = "".join(_option(str(name), escape(str(value))) for name, value in options.items())
+        self._figure(f'<table class="options">{rows}</table>', "")
 
-    def table(self, header: Sequence[str], rows: Sequence[Sequence[object]], caption: str = "") -> None:
-        """A table; the first column is text, the others are numbers, to the right.
+    def table(
+        self,
+        header: Sequence[str],
+        rows: Sequence[Sequence[object] | str],
+        caption: str = "",
+        *,
+        best: int | None = None,
+    ) -> None:
+        """A table; the first column is text, the others are numbers, to the right. A cell is kept in one line, unless
+        it is long; what comes after a line break in it, such as an interval, is set below in small print.
 
         Args:
             header: names of the columns.
-            rows: as many cells each.
+            rows: as many cells each; a text instead of cells goes over the whole width.
             caption: below it.
+            best: the number of the row that is marked as the best.
         """
         for row in rows:
-            if len(row) != len(header):
+            if not isinstance(row, str) and len(row) != len(header):
                 raise ValueError(f"row {list(row)!r} has {len(row)} cells; the header has {len(header)}")
         head = "".join(f'<th scope="col">{escape(name)}</th>' for name in header)
-        body = "".join(f"<tr>{''.join(f'<td>{escape(str(cell))}</td>' for cell in row)}</tr>\n" for row in rows)
-        named = ' class="named"' if all(len(str(row[0])) <= _NAME for row in rows) else ""
-        self._figure(
-            f'<div class="wide"><table{named}><thead><tr>{head}</tr></thead>\n<tbody>\n{body}</tbody></table></div>',
-            caption,
-        )
+        body = "".join(_row(row, len(header), place == best) for place, row in enumerate(rows))
+        named = all(isinstance(row, str) or len(str(row[0])) <= _NAME for row in rows)
+        kind = ' class="named"' if named else ""
+        content = f"<table{kind}><thead><tr>{head}</tr></thead>\n<tbody>\n{body}</tbody></table>"
+        self._figure(f'<div class="wide" tabindex="0">{content}</div>', caption)
 
     def metrics(self, metrics: Mapping[str, Mapping[str, float | None]], caption: str = "") -> None:
         """A table of figures with their intervals and counts.
@@ -170,9 +152,10 @@ class Page:
         self._figure(f'<div class="row" style="--columns: 1">{_pixels(image, alt)}</div>', caption)
 
     def pairs(self, pairs: Sequence[ImagePair], caption: str) -> None:
-        """A sheet of pairs of images, each with its line."""
+        """A sheet of pairs of images, each with its lines."""
         items = "".join(
-            f"<li><div>{_pixels(pair.left, '')}{_pixels(pair.right, '')}</div>{escape(pair.text)}</li>\n"
+            f"<li><div>{_pixels(pair.left, '')}{_pixels(pair.right, '')}</div><b>{escape(pair.text)}</b>"
+            f"{''.join(f'<small>{_breakable(line)}</small>' for line in pair.note.splitlines())}</li>\n"
             for pair in pairs
         )
         self._figure(f'<ul class="pairs">{items}</ul>' if pairs else "", caption)
@@ -183,16 +166,25 @@ class Page:
 
     def html(self) -> str:
         """The page."""
+        style = files("hypersphere.plots").joinpath("page.css").read_text(encoding="utf-8")
         head = (
             f'<meta charset="utf-8">\n<meta http-equiv="Content-Security-Policy" content="{_POLICY}">\n'
             '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
-            f"<title>{escape(self.title)}</title>\n<style>{_CSS}</style>"
+            f"<title>{escape(self.title)}</title>\n<style>\n{style}</style>"
         )
-        body = "\n".join(self._blocks)
+        body = "\n".join([*self._top, self._contents(), *self._blocks] if self._headings else self._top)
         return (
             f'<!doctype html>\n<html lang="en">\n<head>\n{head}\n</head>\n'
             f"<body>\n<main>\n{body}\n</main>\n</body>\n</html>\n"
         )
+
+    def _contents(self) -> str:
+        if len(self._headings) < _CONTENTS:
+            return ""
+        links = "".join(
+            f'<a href="#section-{number}">{escape(text)}</a>\n' for number, text in enumerate(self._headings, start=1)
+        )
+        return f'<nav aria-label="Contents">\n{links}</nav>'
 
     def save(self, path: str | os.PathLike[str]) -> Path:
         """Write the page, whole or not at all, making the folder if need be."""
@@ -202,14 +194,54 @@ class Page:
 
 
 def percent(share: float | None, digits: int = 2) -> str:
-    """A fraction as a percentage; a dash for None."""
-    return "–" if share is None else f"{100 * share:.{digits}f} %"
+    """A fraction as a percentage; a dash for None.
+
+    A fraction that is neither 0 nor 1 gets as many digits more as keep it from reading as 0 or 100 %.
+    """
+    return "–" if share is None else f"{_hundredths(share, digits)} %"
+
+
+def interval(low: float, high: float, digits: int = 2) -> str:
+    """The ends of an interval of fractions, in percent, in brackets."""
+    return f"[{_hundredths(low, digits)}, {_hundredths(high, digits)}]"
+
+
+def _hundredths(share: float, digits: int) -> str:
+    shown = f"{100 * share:.{digits}f}"
+    while float(shown) in (0.0, 100.0) and share not in (0.0, 1.0) and digits < _DIGITS:
+        digits += 1
+        shown = f"{100 * share:.{digits}f}"
+    return shown
 
 
 def points(share: float, low: float, high: float, digits: int = 2) -> str:
     """A difference of fractions in percentage points, with its interval."""
     value, least, most = (f"{100 * figure:+.{digits}f}" for figure in (share, low, high))
     return f"{value} [{least}, {most}]"
+
+
+def _option(name: str, value: str) -> str:
+    return f'<tr><th scope="row">{escape(name)}</th><td>{value}</td></tr>\n'
+
+
+def _breakable(name: str) -> str:
+    """A name that may be broken after an underscore."""
+    return escape(name).replace("_", "_<wbr>")
+
+
+def _row(cells: Sequence[object] | str, columns: int, best: bool) -> str:
+    if isinstance(cells, str):
+        return f'<tr><td class="whole" colspan="{columns}"><div>{escape(cells)}</div></td></tr>\n'
+    first, *others = cells
+    badge = '<span class="badge">best</span>' if best else ""
+    filled = _cell(str(first), badge) + "".join(_cell(str(cell)) for cell in others)
+    return f'<tr class="best">{filled}</tr>\n' if best else f"<tr>{filled}</tr>\n"
+
+
+def _cell(text: str, badge: str = "") -> str:
+    first, *below = (escape(line) for line in text.split("\n"))
+    content = first + badge + "".join(f"<small>{line}</small>" for line in below)
+    return f'<td class="long">{content}</td>' if len(first) > _LONG else f"<td>{content}</td>"
 
 
 def _drawn(figure: Figure, vector: bool) -> str:

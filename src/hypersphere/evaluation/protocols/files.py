@@ -14,6 +14,7 @@ import numpy as np
 from hypersphere.core.config import as_table
 from hypersphere.evaluation.arrays import Array, Ints
 from hypersphere.evaluation.embeddings import Embeddings
+from hypersphere.evaluation.results import LeftOut
 
 _BLOCK = 1 << 23
 _SPACE, _BREAK = 32, 10
@@ -169,9 +170,9 @@ def missing_images(names: Sequence[str], rows: Ints, embeddings: Sequence[Embedd
     return {"missing_images": lost, "unreadable_images": [causes[name] for name in lost if name in causes]}
 
 
-def counted(left_out: Mapping[str, Sequence[str]]) -> dict[str, int]:
+def counted(left_out: Mapping[str, Sequence[str]]) -> dict[str, LeftOut]:
     """How many of each."""
-    return {what: len(names) for what, names in left_out.items()}
+    return {what: LeftOut(len(names)) for what, names in left_out.items()}
 
 
 def unit_rows(rows: Array, name: Callable[[int], str]) -> Array:

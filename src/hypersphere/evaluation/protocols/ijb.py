@@ -28,7 +28,7 @@ from hypersphere.evaluation.protocols.ijb_search import Part, People, search_mer
 from hypersphere.evaluation.protocols.legacy import TAR_RULES
 from hypersphere.evaluation.protocols.registry import PROTOCOLS
 from hypersphere.evaluation.protocols.templates import Pooling, left_to_do, pool_templates
-from hypersphere.evaluation.results import RULE_SENTENCES, Result
+from hypersphere.evaluation.results import RULE_SENTENCES, LeftOut, Result
 from hypersphere.evaluation.verification import FARS
 
 TASKS = ("1:1", "1:N")
@@ -231,8 +231,8 @@ class Ijb:
             raise ValueError(f"{listed.path}: no probe has a mate left in any gallery")
         probes = probes.some(~mateless)
         left_out = len(listed.templates) - len(probes.subjects)
-        counts = {"probes": len(listed.templates), "probes_without_mate": int(mateless.sum())}
-        found = [Part(counts={**counts, "probes_left_out": left_out})]
+        counts = {"probes": len(listed.templates), "probes_without_mate": LeftOut(mateless.sum())}
+        found = [Part(counts={**counts, "probes_left_out": LeftOut(left_out)})]
         if search in ("official", "both"):
             found.append(search_official(galleries, probes, fpirs, seen, progress))
         if search in ("merged", "both"):

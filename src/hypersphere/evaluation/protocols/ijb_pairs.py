@@ -18,6 +18,7 @@ from hypersphere.evaluation.protocols.ijb_files import TemplatePairs
 from hypersphere.evaluation.protocols.ijb_search import Part
 from hypersphere.evaluation.protocols.legacy import accepted_by_rule
 from hypersphere.evaluation.protocols.worst import HighestPairs, worst_pairs
+from hypersphere.evaluation.results import LeftOut
 from hypersphere.evaluation.roc import Roc, roc_from
 from hypersphere.evaluation.scores import SortedScores
 from hypersphere.evaluation.verification import Metrics, curve_metrics
@@ -103,7 +104,7 @@ def verify_templates(
         metrics=metrics,
         counts={
             "pairs": len(pairs.same),
-            "pairs_left_out": len(pairs.same) - len(same),
+            "pairs_left_out": LeftOut(len(pairs.same) - len(same)),
             "repeated_pairs": pairs.repeated,
         },
         curves={"1:1": roc},

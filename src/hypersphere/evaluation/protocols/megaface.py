@@ -30,7 +30,7 @@ from hypersphere.evaluation.protocols.files import (
 from hypersphere.evaluation.protocols.megaface_files import last_parts, listed_images, read_noise, without_suffix
 from hypersphere.evaluation.protocols.megaface_search import DEPTH, mate_pairs, scores_to_keep, search_distractors
 from hypersphere.evaluation.protocols.registry import PROTOCOLS
-from hypersphere.evaluation.results import RULE_SENTENCES, Result, ScoredPair
+from hypersphere.evaluation.results import RULE_SENTENCES, LeftOut, Result, ScoredPair
 from hypersphere.evaluation.scores import SortedScores
 from hypersphere.evaluation.search import Matches
 from hypersphere.evaluation.tail import HighestScores, tail_roc
@@ -167,10 +167,10 @@ class Megaface:
             rules=(*RULE_SENTENCES, *RULES),
             counts={
                 "probes": len(self.probes),
-                "probes_left_out": len(self.probes) - len(units),
+                "probes_left_out": LeftOut(len(self.probes) - len(units)),
                 "people": len(np.unique(people)),
                 "distractors": total,
-                "distractors_left_out": len(far_rows) - len(kept),
+                "distractors_left_out": LeftOut(len(far_rows) - len(kept)),
                 **counted(left_out),
                 "noise_entries_not_listed": self.unlisted_noise,
             },

@@ -23,7 +23,7 @@ from hypersphere.evaluation.protocols.files import counted
 from hypersphere.evaluation.protocols.pair_list import PairList
 from hypersphere.evaluation.protocols.pair_rows import PairRows, pooled
 from hypersphere.evaluation.protocols.worst import worst_decisions
-from hypersphere.evaluation.results import RULE_SENTENCES, Result
+from hypersphere.evaluation.results import RULE_SENTENCES, LeftOut, Result
 from hypersphere.evaluation.scores import SortedScores
 from hypersphere.evaluation.verification import FARS, Metrics, Verification, curve_metrics, pair_metrics, verify_pairs
 
@@ -117,7 +117,7 @@ def evaluate_pairs(
             "repeated_pairs": len(pairs) - len({frozenset(both) for both in zip(pairs.left, pairs.right, strict=True)}),
             "images": len(whole.names),
             **counted(whole.missing),
-            "pairs_left_out": whole.missing_pairs,
+            "pairs_left_out": LeftOut(whole.missing_pairs),
         },
         details=details,
         curves={title or "all": one.verification.roc for title, one in measured.items()},

@@ -19,7 +19,7 @@ from hypersphere.evaluation.protocols.files import common_options, counted, find
 from hypersphere.evaluation.protocols.registry import PROTOCOLS
 from hypersphere.evaluation.protocols.worst import SHOWN
 from hypersphere.evaluation.reid import Retrieval, retrieve
-from hypersphere.evaluation.results import Result, ScoredPair
+from hypersphere.evaluation.results import LeftOut, Result, ScoredPair
 
 RULES = (
     "For each query the gallery is ranked by cosine, ties in the order of the gallery; left out are images of the "
@@ -102,7 +102,7 @@ class Reid:
             rules=RULES,
             counts={
                 "queries": len(self.queries),
-                "queries_without_mate": found.without_mate,
+                "queries_without_mate": LeftOut(found.without_mate),
                 "gallery": len(self.gallery),
                 "junk": int((known == JUNK).sum()),
                 "distractors": int((known == DISTRACTOR).sum()),

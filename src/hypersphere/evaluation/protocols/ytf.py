@@ -27,7 +27,7 @@ from hypersphere.evaluation.protocols.files import (
 from hypersphere.evaluation.protocols.registry import PROTOCOLS
 from hypersphere.evaluation.protocols.svm import intersection_kernel, train_svm
 from hypersphere.evaluation.protocols.worst import worst_decisions
-from hypersphere.evaluation.results import RULE_SENTENCES, Result
+from hypersphere.evaluation.results import RULE_SENTENCES, LeftOut, Result
 from hypersphere.evaluation.scores import SortedScores
 from hypersphere.evaluation.verification import FARS, pair_metrics, verify_pairs
 
@@ -153,7 +153,7 @@ class Ytf:
             counts={
                 "pairs": len(self.same),
                 "repeated_pairs": len(self.same) - len(set(map(frozenset, zip(self.left, self.right, strict=True)))),
-                "pairs_left_out": len(self.same) - len(kept),
+                "pairs_left_out": LeftOut(len(self.same) - len(kept)),
                 "videos": len(self.videos),
                 "frames": sum(map(len, frames.values())),
                 **counted(left_out),
