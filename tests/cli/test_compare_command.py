@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from hypersphere.cli import main
+from hypersphere.data import PocketFaces, write_folder
 from hypersphere.training import compare_cells
 from tests.training.small import RECIPE
 
@@ -36,20 +37,37 @@ def test_a_cell_that_stops_does_not_stop_the_table(
 ) -> None:
     out = ["--out", str(tmp_path / "cells"), "--device", "cpu", "train.steps=4", "train.log_every=2"]
     assert main(["compare", str(path), "--grid", "optimizer.rate=1e20,0.05", "--seeds", "2", *out]) == 0
-    _, *rows = capsys.readouterr().out.splitlines()
-    assert len(rows) == 3
-    assert all("stopped" in row and "the loss is" in row for row in rows[:2])
-    name, accuracy, spread, runs = rows[2].split()
+    title, *rows, last = capsys.readouterr().out.splitlines()
+    assert title.split() == ["cell", "unseen", "iden...", "fit", "%", "||x||", "n"]
+    assert rows[0].split() == ["optimizer.rate=1e+20", "-", "-", "-", "0"]
+    assert all("stopped" in row and "the loss is" in row for row in rows[1:3])
+    name, accuracy, _, spread, fit, norm, runs = rows[3].split()
     assert (name, runs) == ("optimizer.rate=0.05", "2")
-    assert 0.4 < float(accuracy.rstrip("%")) / 100 < 1
-    assert spread.endswith("%")
+    assert 40 < float(accuracy) < 100
+    assert min(float(spread), float(fit), float(norm)) >= 0
+    assert max(map(len, (title, rows[0], rows[3]))) <= 80
+    assert last.endswith("results.jsonl")
+    assert main(["compare", str(path), "--grid", "optimizer.rate=1e20,0.05", "--seeds", "2", *out]) == 0
+    said, _, *again, _ = capsys.readouterr().out.splitlines()
+    assert said.startswith("4 of 4 runs are on record")
+    assert again == rows
+
+
+def test_data_without_unseen_people_cannot_be_compared(
+    path: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write_folder(PocketFaces(num_identities=4, images_per_identity=3, size=(16, 16)), tmp_path / "faces")
+    assert main(["compare", str(path), f"data.source={tmp_path / 'faces'}", "--device", "cpu"]) == 2
+    assert "data.validation.identities=0.1" in capsys.readouterr().err
+    assert main(["train", str(path), f"data.source={tmp_path / 'faces'}", "--best", "--device", "cpu"]) == 2
+    assert "--best needs people whom training does not see" in capsys.readouterr().err
 
 
 def test_the_best_checkpoint_is_kept(path: Path, tmp_path: Path) -> None:
     folder = tmp_path / "run"
     settings = ["train.steps=8", "train.keep=1", "head.name=arcface"]
     assert main(["train", str(path), *settings, "--best", "--out", str(folder), "--device", "cpu"]) == 0
-    assert '"score"' in (folder / "log.jsonl").read_text()
+    assert '"unseen identities"' in (folder / "log.jsonl").read_text()
 
 
 def test_bench_train_prints_a_row_and_appends_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -84,7 +84,7 @@ def test_what_is_not_finite_is_left_out_of_the_log(path: Path, tmp_path: Path) -
     source = PocketFaces(6, 8, size=16)
     source.labels[6:] = -1
     recipe = load_recipe(path, ["train.steps=8", "train.log_every=1", "train.batch_size=2", "train.checkpoint_every=4"])
-    Trainer(recipe, tmp_path / "run", source=source, evaluate=lambda _: math.nan).run()
+    Trainer(recipe, tmp_path / "run", source=source, evaluate=lambda _: {"score": math.nan}).run()
     lines = (tmp_path / "run" / "log.jsonl").read_text().splitlines()
     assert not any("NaN" in line for line in lines)
     records = [json.loads(line) for line in lines]

@@ -33,7 +33,7 @@ FACES = PocketFaces(num_identities=3, images_per_identity=2, size=16, grey=True)
 def train(tmp_path: Path, *settings: str, scores: tuple[float, ...] = ()) -> tuple[Trainer, Path]:
     (tmp_path / "own.toml").write_text(RECIPE)
     recipe, left = load_recipe(tmp_path / "own.toml", settings), iter(scores)
-    trainer = Trainer(recipe, tmp_path / "run", evaluate=(lambda _: next(left)) if scores else None)
+    trainer = Trainer(recipe, tmp_path / "run", evaluate=(lambda _: {"score": next(left)}) if scores else None)
     trainer.run()
     return trainer, tmp_path / "run"
 

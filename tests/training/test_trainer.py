@@ -166,7 +166,7 @@ def test_polar_collapse_is_detected(path: Path, tmp_path: Path) -> None:
         trainer.head.weight.copy_(-mean + 0.01 * torch.randn_like(trainer.head.weight))
         for parameter in list(trainer.backbone.parameters())[-2:]:
             parameter.requires_grad_(False)
-    with pytest.raises(TrainingStopped, match="polar collapse: .* turn wrong_class_relu on"):
+    with pytest.raises(TrainingStopped, match="polar collapse: .* turn head.wrong_class_relu on"):
         trainer.run()
 
 
@@ -192,7 +192,9 @@ def test_divergence_to_chance_is_detected(path: Path, tmp_path: Path) -> None:
 
 def test_the_best_checkpoint_is_kept(path: Path, tmp_path: Path) -> None:
     scores = iter([0.2, 0.9, 0.1, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8])
-    trainer = Trainer(load_recipe(path, ["train.keep=1"]), tmp_path / "run", evaluate=lambda network: next(scores))
+    trainer = Trainer(
+        load_recipe(path, ["train.keep=1"]), tmp_path / "run", evaluate=lambda network: {"score": next(scores)}
+    )
     trainer.run()
     assert trainer.checkpoints.best() == 8
     assert trainer.checkpoints.steps() == [8, 30]

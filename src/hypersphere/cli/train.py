@@ -1,11 +1,9 @@
-"""`hypersphere train RECIPE key=value ...` and `hypersphere compare RECIPE --heads ... --seeds N`."""
+"""Run `hypersphere train RECIPE key=value ...`."""
 
 from __future__ import annotations
 
 import argparse
-import os
 import statistics
-from collections.abc import Sequence
 from pathlib import Path
 
 from torch import nn
@@ -20,13 +18,13 @@ from hypersphere.training import (
     Recipe,
     TensorBoard,
     Trainer,
-    TrainingStopped,
+    ValidationSettings,
     WeightsAndBiases,
-    compare_cells,
+    default_workers,
     join_processes,
     load_recipe,
     train_recipe,
-    unseen_pairs,
+    validation_sets,
 )
 
 
@@ -44,30 +42,36 @@ def run_train(options: argparse.Namespace) -> None:
         results = train_and_verify(recipe, folder, processes, options, f"training {recipe.head['name']}")
         if not processes.first:
             return
-    if len(results) == 1:
-        print(f"verification accuracy on unseen identities: {results[0].accuracy:.2%}")
-    elif results:
-        accuracies = ", ".join(f"{result.accuracy.value:.2%}" for result in results)
-        print(f"verification accuracy on unseen identities: {_mean(results):.2%}, the mean of {accuracies}")
+    for title, verified in results.items():
+        accuracies = [f"{result.accuracy.value:.2%}" for result in verified]
+        mean = statistics.mean(result.accuracy.value for result in verified)
+        shown = (
+            f"{verified[0].accuracy:.2%}" if len(verified) == 1 else f"{mean:.2%}, the mean of {', '.join(accuracies)}"
+        )
+        print(f"verification accuracy on {title}: {shown}")
     print(f"checkpoints, log and resolved recipe: {folder}")
 
 
 def train_and_verify(
-    recipe: Recipe,
-    folder: Path,
-    processes: Processes,
-    options: argparse.Namespace,
-    title: str,
-) -> list[Verification]:
-    """Train a recipe; returns the accuracy on unseen identities, of each late snapshot, where the data can tell."""
-    workers = options.workers
-    if workers is None:
-        workers = min(8, os.cpu_count() or 1) if processes.device.type == "cuda" else 0
-    pairs = unseen_pairs(recipe)
+    recipe: Recipe, folder: Path, processes: Processes, options: argparse.Namespace, title: str
+) -> dict[str, list[Verification]]:
+    """Train a recipe; returns by validation set the accuracy of each late snapshot, or of the network."""
+    workers = options.workers if options.workers is not None else default_workers(processes.device)
+    device = str(processes.device)
+    holding = device if recipe.data.device == "cuda" else "cpu"
+    sets = validation_sets(recipe) if processes.first else []
+    if options.best and processes.first and not sets:
+        raise ValueError(
+            "--best needs people whom training does not see: data.validation.identities=0.1 holds a tenth of the"
+            " identities out, data.validation.pairs=LIST with data.validation.images=PATH scores a list of pairs"
+        )
+    with Progress("reading validation images", "images") as reading:
+        sets = [each.in_memory(holding, reading) for each in sets]
 
-    def score(network: nn.Module) -> float:
-        assert pairs is not None
-        return pairs.verify(network, str(processes.device)).accuracy.value
+    def score(network: nn.Module) -> dict[str, float]:
+        return {each.title: each.verify(network, device).accuracy.value for each in sets}
+
+    asked = options.best or recipe.data.validation != ValidationSettings()
 
     def make(stage: Recipe, place: Path) -> Trainer:
         with Progress("checking images", "images") as checking:
@@ -75,7 +79,8 @@ def train_and_verify(
                 stage,
                 place,
                 processes=processes,
-                evaluate=score if options.best and pairs is not None else None,
+                evaluate=score if asked and sets else None,
+                keep_best=options.best,
                 loggers=_loggers(options, stage, place) if processes.first else [],
                 workers=workers,
                 compile=options.compile,
@@ -84,9 +89,7 @@ def train_and_verify(
 
     with Progress(title, "steps") as progress:
         trained = train_recipe(recipe, folder, make, progress if processes.first else None)
-    if pairs is None or not processes.first:
-        return []
-    return pairs.verify_run(trained, str(processes.device))
+    return {each.title: each.verify_run(trained, device) for each in sets}
 
 
 def _loggers(options: argparse.Namespace, recipe: Recipe, folder: Path) -> list[Logger]:
@@ -95,38 +98,6 @@ def _loggers(options: argparse.Namespace, recipe: Recipe, folder: Path) -> list[
         name = folder.name if folder.name != "second" else f"{folder.parent.name}-second"
         loggers.append(WeightsAndBiases(options.wandb, name, as_table(recipe), folder))
     return loggers
-
-
-def _mean(results: Sequence[Verification]) -> float:
-    return statistics.mean(result.accuracy.value for result in results)
-
-
-def run_compare(options: argparse.Namespace) -> None:
-    """Train every cell and print mean and deviation over the seeds."""
-    if options.seeds < 1:
-        raise ValueError(f"--seeds {options.seeds} must be at least 1")
-    out = options.out or Path("runs") / f"compare-{options.recipe.stem}"
-    heads = [name for name in options.heads.split(",") if name]
-    with join_processes(options.device) as processes:
-        if processes.first:
-            print(f"{'cell':<40}{'accuracy':>10}{'+-':>8}{'runs':>6}")
-        for title, recipes in compare_cells(options.recipe, options.settings, heads, options.grid, options.seeds):
-            scores = []
-            for recipe in recipes:
-                name = f"{title}, seed {recipe.train.seed}"
-                if unseen_pairs(recipe) is None:
-                    raise ValueError("compare needs data with unseen identities: data.source='pocket'")
-                try:
-                    results = train_and_verify(recipe, out / digest(recipe), processes, options, name)
-                except TrainingStopped as cause:
-                    if processes.first:
-                        print(f"{title:<40}{'stopped':>10}  seed {recipe.train.seed}: {cause}", flush=True)
-                    continue
-                if processes.first:
-                    scores.append(_mean(results))
-            if scores:
-                spread = f"{statistics.stdev(scores):.2%}" if len(scores) > 1 else "-"
-                print(f"{title:<40}{statistics.mean(scores):>10.2%}{spread:>8}{len(scores):>6}", flush=True)
 
 
 def list_recipes(folder: Path) -> None:

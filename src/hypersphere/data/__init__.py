@@ -10,6 +10,7 @@ from hypersphere.data.idx import open_mnist, read_idx, write_idx, write_mnist
 from hypersphere.data.images import UnreadableImage, decode, encode
 from hypersphere.data.lists import ListSource, write_list
 from hypersphere.data.market import MarketSource, write_market
+from hypersphere.data.memory import InMemory
 from hypersphere.data.mixing import cutmix, mixup
 from hypersphere.data.named import ImageFiles, NamedImages
 from hypersphere.data.overlap import shared_names, similar_identities
@@ -41,6 +42,7 @@ __all__ = [
     "IdentityBatches",
     "ImageFiles",
     "ImageSource",
+    "InMemory",
     "ListSource",
     "MarketSource",
     "NamedImages",

@@ -1,17 +1,19 @@
 """Training: recipes, the trainer, schedules, checkpoints, logs."""
 
 from hypersphere.training.checkpoints import Checkpoints
-from hypersphere.training.compare import UnseenPairs, compare_cells, unseen_pairs
+from hypersphere.training.compare import compare_cells
+from hypersphere.training.jobs import RecordFile, RunRecord, SetScore, Task, run_tasks, training_fit
 from hypersphere.training.logs import Logger, TensorBoard, WeightsAndBiases, read_log
 from hypersphere.training.monitor import Monitor, TrainingStopped, effective_margin
-from hypersphere.training.processes import LossScaler, Processes, join_processes
-from hypersphere.training.recipe import SHIPPED_RECIPES, Recipe, load_recipe
+from hypersphere.training.processes import LossScaler, Processes, default_workers, join_processes
+from hypersphere.training.recipe import SHIPPED_RECIPES, Recipe, ValidationSettings, load_recipe
 from hypersphere.training.runs import load_run, mean_embeddings
 from hypersphere.training.schedules import Schedule
 from hypersphere.training.shard_state import common_state, load_common_state, load_state, save_state
 from hypersphere.training.shards import load_shards, read_shards, save_shards
 from hypersphere.training.stages import train_recipe
 from hypersphere.training.trainer import Trained, Trainer
+from hypersphere.training.validation import UnseenPairs, unseen_pairs, validation_sets
 
 __all__ = [
     "SHIPPED_RECIPES",
@@ -21,15 +23,21 @@ __all__ = [
     "Monitor",
     "Processes",
     "Recipe",
+    "RecordFile",
+    "RunRecord",
     "Schedule",
+    "SetScore",
+    "Task",
     "TensorBoard",
     "Trained",
     "Trainer",
     "TrainingStopped",
     "UnseenPairs",
+    "ValidationSettings",
     "WeightsAndBiases",
     "common_state",
     "compare_cells",
+    "default_workers",
     "effective_margin",
     "join_processes",
     "load_common_state",
@@ -40,8 +48,11 @@ __all__ = [
     "mean_embeddings",
     "read_log",
     "read_shards",
+    "run_tasks",
     "save_shards",
     "save_state",
     "train_recipe",
+    "training_fit",
     "unseen_pairs",
+    "validation_sets",
 ]

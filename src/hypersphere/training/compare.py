@@ -1,82 +1,14 @@
-"""Comparisons: the cells of a table of heads, settings and seeds, and pairs of identities that training never saw."""
+"""Comparisons: the cells of a table of heads, settings and seeds."""
 
 from __future__ import annotations
 
-import copy
 import itertools
 import tomllib
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
-import numpy as np
-import torch
-from torch import nn
-
 from hypersphere.core.config import to_value
-from hypersphere.data import ImageSource, PocketFaces, verification_pairs
-from hypersphere.evaluation import Verification, embed, verify_pairs
-from hypersphere.geometry import normalize
-from hypersphere.training.checkpoints import load_weights
 from hypersphere.training.recipe import Recipe, load_recipe
-from hypersphere.training.trainer import Trained
-
-_IDENTITIES = 200
-_PAIRS = 6000
-
-
-@dataclass(frozen=True)
-class UnseenPairs:
-    """Pairs of images of identities that are not in the training set."""
-
-    recipe: Recipe
-    source: ImageSource
-    left: np.ndarray
-    right: np.ndarray
-    same: np.ndarray
-
-    @property
-    def subjects(self) -> tuple[np.ndarray, np.ndarray]:
-        """Who is on the first image of every pair, and on the second."""
-        labels = np.asarray(self.source.labels)
-        return labels[self.left], labels[self.right]
-
-    def scores(self, network: nn.Module, device: str = "cpu") -> np.ndarray:
-        """The cosine of every pair."""
-        unit = normalize(embed(network, self.source, preparation=self.recipe.augment, device=device))
-        return (unit[torch.from_numpy(self.left)] * unit[torch.from_numpy(self.right)]).sum(1).numpy()
-
-    def verify(self, network: nn.Module, device: str = "cpu") -> Verification:
-        """Ten-fold verification accuracy of a network, with an interval over subjects."""
-        return verify_pairs(self.scores(network, device), self.same, subjects=self.subjects)
-
-    def verify_run(self, trained: Trained, device: str = "cpu") -> list[Verification]:
-        """The same of what a run left behind: of its late snapshots one by one, or of its network."""
-        if not trained.snapshots:
-            return [self.verify(trained.backbone, device)]
-        network, results = copy.deepcopy(trained.backbone), []
-        for path in trained.snapshots:
-            network.load_state_dict(load_weights(path))
-            results.append(self.verify(network, device))
-        return results
-
-
-def unseen_pairs(recipe: Recipe, identities: int = _IDENTITIES, pairs: int = _PAIRS) -> UnseenPairs | None:
-    """Verification pairs for a recipe on pocket faces; None for other data, whose test sets are elsewhere."""
-    data = recipe.data
-    if data.source != "pocket":
-        return None
-    source = PocketFaces(
-        num_identities=identities,
-        images_per_identity=10,
-        size=data.size,
-        seed=data.seed,
-        first_identity=10_000_000,
-        difficulty=data.difficulty,
-        grey=data.grey,
-    )
-    left, right, same = verification_pairs(source, pairs, seed=data.seed)
-    return UnseenPairs(recipe, source, left, right, same)
 
 
 def compare_cells(

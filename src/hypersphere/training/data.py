@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
+import numpy.typing as npt
 from torch import Tensor
 
 from hypersphere.core import Reporter
@@ -40,6 +41,8 @@ def training_source(settings: DataSettings, source: ImageSource | None = None) -
         source: the images as they are before any are left out; opened as the settings say by default.
     """
     source = source if source is not None else _open(settings)
+    if settings.validation.identities:
+        source = Subset(source, np.flatnonzero(~_held_out(source, settings)))
     if settings.most_images is not None:
         source = Subset(source, _most_images(source.labels, settings.most_images))
     if settings.imbalance is not None:
@@ -48,6 +51,31 @@ def training_source(settings: DataSettings, source: ImageSource | None = None) -
         noisy = noisy_labels(source.labels, settings.label_noise, source.num_classes, settings.seed)
         source = Relabelled(source, noisy)
     return source
+
+
+def held_out_source(settings: DataSettings, source: ImageSource | None = None) -> ImageSource:
+    """The images of the identities that `data.validation.identities` keeps out of training.
+
+    Args:
+        settings: of the recipe.
+        source: the images before any are left out; opened as the settings say by default.
+    """
+    source = source if source is not None else _open(settings)
+    return Subset(source, np.flatnonzero(_held_out(source, settings)))
+
+
+def _held_out(source: ImageSource, settings: DataSettings) -> npt.NDArray[np.bool_]:
+    """(N,) whether each image belongs to a held-out identity."""
+    labels, wanted = np.asarray(source.labels), settings.validation.identities
+    count = int(wanted) if wanted >= 1 else round(wanted * source.num_classes)
+    several = np.flatnonzero(np.bincount(labels[labels >= 0], minlength=source.num_classes) >= 2)
+    if not 2 <= count <= min(len(several), source.num_classes - 2):
+        raise ValueError(
+            f"data.validation.identities={wanted:g} is {count} of {source.num_classes} identities: at least 2 must be"
+            f" held out, each with two images ({len(several)} have them), and 2 left to train on"
+        )
+    chosen = np.random.default_rng(settings.seed).choice(several, count, replace=False)
+    return np.isin(labels, chosen)
 
 
 def readable_source(

@@ -14,6 +14,7 @@ from hypersphere.training.checkpoints import write_atomically
 _WORDS = {
     "loss": "loss {:.4g}",
     "rate": "rate {:.2g}",
+    "norm": "||x|| {:.1f}",
     "angle": "angle {:.1f}\N{DEGREE SIGN}",
     "accuracy": "accuracy {:.0%}",
     "satisfied": "margins satisfied {:.0%}",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import math
 from collections.abc import Mapping
 from typing import Any
@@ -12,12 +13,15 @@ from torch import Tensor
 from hypersphere.core import Failure
 from hypersphere.geometry import class_margin, normalize
 from hypersphere.heads import Head
+from hypersphere.losses import Objective
 from hypersphere.losses.angular import AnnealedLoss
 from hypersphere.losses.margins import AngularMargin, Psi
 
 _SAMPLED_PROTOTYPES = 2048
 _COLLAPSED_COSINE = 0.3
 _COLLAPSED_ANGLE = 105.0
+_FLAT_LOSS = 0.99
+_LATE = 0.25
 _MOMENTUM = 0.9
 
 
@@ -30,29 +34,43 @@ class Monitor:
 
     Args:
         num_classes: chance is 1 / num_classes.
-        patience: how many looks in a row at chance level, after better ones, count as divergence.
+        patience: how many looks in a row at chance level, after better ones, count as divergence; and how many in a row
+            at collapsed prototypes, in the last three quarters of a run and with a loss that falls by less than 1 %,
+            count as polar collapse. Healthy runs pass through such states: SphereFace2 with the paper's own
+            lambda = 0.7, r = 40, m = 0.4, t = 3 does on its way to a good solution.
     """
 
     def __init__(self, num_classes: int, patience: int = 5) -> None:
         self.chance = 1 / num_classes
         self.patience = patience
-        self.state: dict[str, float] = {"distortion": math.nan, "best_accuracy": 0.0, "at_chance": 0.0}
+        self.state: dict[str, float] = {
+            "distortion": math.nan,
+            "best_accuracy": 0.0,
+            "at_chance": 0.0,
+            "collapsed": 0.0,
+            "collapsed_loss": math.inf,
+        }
 
     @torch.no_grad()
-    def look(self, head: Head, embeddings: Tensor, labels: Tensor, loss: float) -> dict[str, float]:
+    def look(self, head: Head, embeddings: Tensor, labels: Tensor, loss: float, done: float) -> dict[str, float]:
         """The figures of a batch; where the classes of the head are sharded, all processes ask for them.
 
+        Args:
+            head, embeddings, labels, loss: of the batch.
+            done: share of the run that is over.
+
         Returns:
-            `angle`: mean angle to the target's prototype, in degrees; `accuracy`: share of samples nearer to their own
-            prototype than to any other; `satisfied`: share that are so with the loss's margin on; `class_margin`:
-            smallest angle between up to 2,048 prototypes, in degrees; `distortion`: moving average of
-            ||f~ - W~_y||^2, NormFace's Prop. 3; `annealed_margin` for an annealed loss.
+            `norm`: mean length of the embeddings; `angle`: mean angle to the target's prototype, in degrees;
+            `accuracy`: share of samples nearer to their own prototype than to any other; `satisfied`: share that are so
+            with the loss's margin on; `class_margin`: smallest angle between up to 2,048 prototypes, in degrees;
+            `distortion`: moving average of ||f~ - W~_y||^2, NormFace's Prop. 3; `annealed_margin` for an annealed loss.
         """
         stop_unless_finite(loss)
         known = labels >= 0
         own, others = head.nearest(embeddings[known], labels[known])
         prototypes = head.prototypes(_SAMPLED_PROTOTYPES).float()
         figures = {
+            "norm": _mean(embeddings.float().norm(dim=1)),
             "angle": _mean(own.clamp(-1, 1).arccos().rad2deg()),
             "accuracy": _mean((own > others).float()),
             "satisfied": _mean((head.objective.bent(own) > others).float()),
@@ -66,16 +84,24 @@ class Monitor:
         if isinstance(head.objective, AnnealedLoss):
             annealing = float(head.objective.annealing())
             figures["annealed_margin"] = effective_margin(head.objective.psi.margin, annealing)
-        self._stop_on_collapse(prototypes, figures)
+        self._stop_on_collapse(head.objective, prototypes, figures["angle"], loss, done)
         self._stop_at_chance(figures, len(own))
         return {name: value for name, value in figures.items() if math.isfinite(value)}
 
-    def _stop_on_collapse(self, prototypes: Tensor, figures: Mapping[str, float]) -> None:
+    def _stop_on_collapse(
+        self, objective: Objective, prototypes: Tensor, angle: float, loss: float, done: float
+    ) -> None:
         together = float((normalize(prototypes).mean(0) ** 2).sum())
-        if together > _COLLAPSED_COSINE and figures["angle"] > _COLLAPSED_ANGLE:
+        if not (together > _COLLAPSED_COSINE and angle > _COLLAPSED_ANGLE):
+            self.state["collapsed"] = 0.0
+            return
+        if self.state["collapsed"] == 0 or loss < _FLAT_LOSS * self.state["collapsed_loss"]:
+            self.state["collapsed"], self.state["collapsed_loss"] = 0.0, loss
+        self.state["collapsed"] += 1
+        if self.state["collapsed"] >= self.patience and done >= _LATE:
             raise TrainingStopped(
                 f"polar collapse: the prototypes point one way (mean cosine {together:.3f}) and the samples the other"
-                f" (mean angle {figures['angle']:.1f} degrees); turn wrong_class_relu on, or use m0 = m1 = 1"
+                f" (mean angle {angle:.1f} degrees), and the loss does not fall; {_advice(objective)}"
             )
 
     def _stop_at_chance(self, figures: Mapping[str, float], count: int) -> None:
@@ -98,6 +124,19 @@ class Monitor:
     def load_state_dict(self, state: Mapping[str, float]) -> None:
         """Take up where another run stopped."""
         self.state.update(state)
+
+
+def _advice(objective: Objective) -> str:
+    """What may help against collapse, among the options that this loss has."""
+    options = dict(inspect.signature(type(objective)).parameters)
+    if getattr(getattr(objective, "adjust", None), "relu", False):
+        del options["wrong_class_relu"]
+    ways = {
+        "wrong_class_relu": "turn head.wrong_class_relu on",
+        "margin_steps": "let the margin grow (head.margin_steps)",
+        "margin": "lower head.margin",
+    }
+    return ", or ".join([way for name, way in ways.items() if name in options] + ["lower the learning rate"])
 
 
 def stop_unless_finite(loss: float) -> None:

@@ -66,7 +66,7 @@ def make_head(recipe: Recipe, source: ImageSource, start: Path | None, processes
 
     Its products are as narrow as the network's, unless the recipe says otherwise: so a GPU takes the fused engine.
     """
-    options = {key: value for key, value in recipe.head.items() if key != "sharded"}
+    options = recipe.head_options()
     if sharded_head(recipe) and processes.size > 1:
         options |= {"shard": torch.distributed.group.WORLD, "device": processes.device}
     parameters = inspect.signature(OBJECTIVES[options["name"]]).parameters

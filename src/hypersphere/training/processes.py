@@ -85,6 +85,11 @@ def _with_local_gradient(parameter: Tensor) -> Any:
     return SimpleNamespace(grad=local_rows(parameter.grad))
 
 
+def default_workers(device: torch.device) -> int:
+    """How many processes load images: none beside a CPU that trains, up to 8 beside a GPU."""
+    return min(8, os.cpu_count() or 1) if device.type == "cuda" else 0
+
+
 @contextmanager
 def join_processes(device: str | None = None) -> Iterator[Processes]:
     """The processes that torchrun started together; this one alone without it.

@@ -22,6 +22,34 @@ FIRST_STAGE = "the first stage"
 
 
 @dataclass(frozen=True, kw_only=True)
+class ValidationSettings:
+    """What a run is scored on at every checkpoint, besides what it trains on.
+
+    Args:
+        identities: how many identities are held out of the training images; below 1, which share of them. They are
+            drawn, with `data.seed`, from those with at least two images.
+        count: pairs of their images, half of them of one person.
+        pairs: a list of pairs to score besides, such as LFW's `pairs.txt`.
+        images: where the images of that list are: a folder, an archive, a pack.
+        flip: add the embedding of the mirror image to that of each image.
+    """
+
+    identities: float = 0.0
+    count: int = 6000
+    pairs: str | None = None
+    images: str | None = None
+    flip: bool = False
+
+    def __post_init__(self) -> None:
+        check_range("identities", self.identities, 0)
+        if self.identities >= 1 and self.identities != int(self.identities):
+            raise ValueError(f"identities={self.identities} must be a share below 1, or a whole number")
+        check_range("count", self.count, 2)
+        if (self.pairs is None) != (self.images is None):
+            raise ValueError("pairs and images belong together: the list, and where its images are")
+
+
+@dataclass(frozen=True, kw_only=True)
 class DataSettings:
     """The training images.
 
@@ -40,7 +68,10 @@ class DataSettings:
         minority: mu, the share of small classes of `step`.
         label_noise: share of the labels of each class that are altered.
         most_images: only the so many identities with most images.
-        seed: of the images, of imbalance and of noise.
+        device: read all images once, before the run, and hold their bytes there: `cuda` for sets that fit the card,
+            `cpu` for the machine's memory. By default images are read when their step comes.
+        validation: what the run is scored on.
+        seed: of the images, of imbalance, of noise and of held-out identities.
     """
 
     source: str = "pocket"
@@ -58,9 +89,13 @@ class DataSettings:
     minority: float = 0.5
     label_noise: float = 0.0
     most_images: int | None = None
+    device: str | None = None
+    validation: ValidationSettings = field(default_factory=ValidationSettings)
     seed: int = 0
 
     def __post_init__(self) -> None:
+        if self.device is not None:
+            check_choice("device", self.device, ("cpu", "cuda"))
         if self.imbalance is not None:
             check_choice("imbalance", self.imbalance, ("long_tailed", "step"))
         check_range("unreadable", self.unreadable, 0, 1)
@@ -190,7 +225,7 @@ class Recipe:
         augment: what is done to them.
         backbone: `name`, `dim` and the other keywords of `create_backbone`.
         head: `name`, `add` and the other keywords of `create_head`; `sharded = true` shares its classes out over the
-            processes of the run.
+            processes of the run, `loss_weight` is a factor on its loss (10 in SphereFace2's released configurations).
         before_neck: losses on the features before the backbone's neck, each with its `weight` and options: the triplet
             loss of the re-identification baseline.
         losses: by name, the options of losses that may stand in for the head's when they are compared.
@@ -224,7 +259,12 @@ class Recipe:
         for name in ("mixup", "cutmix"):
             if getattr(self.train, name) and self.before_neck:
                 raise ValueError(f"train.{name} mixes identities, which losses before_neck compare: choose one of them")
+        check_positive("head.loss_weight", self.head.get("loss_weight", 1.0))
         self.stages()
+
+    def head_options(self) -> dict[str, Any]:
+        """The keywords of `create_head` among the keys of `head`."""
+        return {key: value for key, value in self.head.items() if key not in ("sharded", "loss_weight")}
 
     def stages(self) -> list[Recipe]:
         """This recipe alone; or its two stages, the second being the first with what `second` changes.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,7 +16,7 @@ from torch.nn.parallel import DistributedDataParallel
 
 from hypersphere.core import Reporter
 from hypersphere.core.config import as_table, digest, to_toml
-from hypersphere.data import ImageSource, Prefetcher, ProcessPrefetcher, cutmix, mixup
+from hypersphere.data import ImageSource, InMemory, Prefetcher, ProcessPrefetcher, cutmix, mixup
 from hypersphere.heads import Head, clip_grad_norm_
 from hypersphere.training.checkpoints import Checkpoints, Snapshots, write_atomically
 from hypersphere.training.data import readable_source, training_source
@@ -39,7 +39,7 @@ from hypersphere.training.runs import write_model
 from hypersphere.training.shard_state import common_state, load_common_state, load_state, save_state
 
 _PRECISIONS = {"bfloat16": torch.bfloat16, "float16": torch.float16}
-Evaluation = Callable[[nn.Module], float]
+Evaluation = Callable[[nn.Module], Mapping[str, float]]
 Loaded = tuple[Tensor, Tensor]
 
 
@@ -74,7 +74,8 @@ class Trainer:
             network's gradients are averaged over them, and each keeps a head of its own, equal to the others'; or,
             with `head.sharded` in the recipe, its share of the classes.
         source: training images; made from the recipe by default.
-        evaluate: called with the network in eval mode at every checkpoint; its result decides which one is the best.
+        evaluate: called with the network in eval mode at every checkpoint; its scores are logged by name.
+        keep_best: let the first of these scores decide which checkpoint is the best one, to be kept and loaded.
         loggers: written to besides `log.jsonl`.
         workers: processes that load images ahead; 0 loads them when needed.
         compile: hand the network to `torch.compile`, and on a single GPU to CUDA graphs; the augmentation too on a GPU.
@@ -89,17 +90,24 @@ class Trainer:
         processes: Processes | None = None,
         source: ImageSource | None = None,
         evaluate: Evaluation | None = None,
+        keep_best: bool = True,
         loggers: Sequence[Logger] = (),
         workers: int = 0,
         compile: bool = False,  # noqa: A002
         checking: Reporter | None = None,
     ) -> None:
         self.folder = folder = Path(folder)
-        self.recipe, self.evaluate, self.loggers, self.workers = recipe, evaluate, loggers, workers
+        self.recipe, self.loggers, self.workers = recipe, loggers, workers
+        self.evaluate, self.keep_best = evaluate, keep_best
+        self.scores: Mapping[str, float] = {}
         self.processes = processes or Processes()
         _check_parts(recipe.train.batch_size, recipe.train.accumulate, self.processes.size)
         self.device = self.processes.device
         self.source = source if source is not None else self._readable(checking)
+        if recipe.data.device is not None and not isinstance(self.source, InMemory):
+            self.source = InMemory(self.source, _holding(recipe.data.device, self.device), checking)
+        if isinstance(self.source, InMemory):
+            self.workers = 0
         self.labels = torch.from_numpy(np.asarray(self.source.labels, dtype=np.int64))
         _check_labels(self.labels, self.source.num_classes)
         self.unlabelled = bool((self.labels < 0).any())
@@ -110,6 +118,7 @@ class Trainer:
         self.backbone.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
         self.head = make_head(recipe, self.source, start, self.processes)
         self.sharded = sharded_head(recipe)
+        self.loss_weight = float(recipe.head.get("loss_weight", 1.0))
         self.head.checked = False
         _check_sampling(self.head, self.processes)
         self.neck_losses = make_neck_losses(recipe)
@@ -152,6 +161,7 @@ class Trainer:
                     seconds = time.monotonic() - began
                     speed = (self.step - first) * self.recipe.train.batch_size / seconds
                     words = f"{speed:,.0f} images/s, {self.waited / seconds:.0%} waiting, {figures_in_words(figures)}"
+                    words += "".join(f", {name} {score:.2%}" for name, score in self.scores.items())
                 if self.snapshots.due(self.step) and self.processes.first:
                     self.snapshots.save(self.step, self.model())
                 if self.step % self.recipe.train.checkpoint_every == 0 or last:
@@ -277,13 +287,14 @@ class Trainer:
         settings = self.recipe.train
         if not (settings.mixup or settings.cutmix):
             embeddings, before = self._embed(images)
-            loss: Tensor = self.head(embeddings, labels)
+            loss: Tensor = self.loss_weight * self.head(embeddings, labels)
             for weight, extra in self.neck_losses:
                 loss = loss + weight * extra(before, labels)
             return loss, embeddings
         mixed, order, share = self._mixed(images, mixing)
         embeddings, _ = self._embed(mixed)
         loss = share * self.head(embeddings, labels) + (1 - share) * self.head(embeddings, labels[order])
+        loss = self.loss_weight * loss
         if share < 0.5:  # what is looked at stands at the label that it has most of
             embeddings = embeddings[order.argsort()]
         return loss, embeddings
@@ -333,7 +344,7 @@ class Trainer:
         mean, cause, figures = self._mean(loss), None, {}
         if self.processes.first or self.head.sharding is not None:
             try:
-                figures = self.monitor.look(self.head, embeddings, labels, mean)
+                figures = self.monitor.look(self.head, embeddings, labels, mean, self.step / self.total)
             except TrainingStopped as stopped:
                 cause = stopped if self.processes.first else None
         if self.processes.any(cause is not None):
@@ -379,8 +390,9 @@ class Trainer:
             return
         score = None
         if self.evaluate is not None:
-            score = self.evaluate(self.model().eval())
-            logs.write({"step": self.step, "score": score})
+            self.scores = self.evaluate(self.model().eval())
+            logs.write({"step": self.step, **self.scores})
+            score = next(iter(self.scores.values())) if self.keep_best else None
         head, optimizer = self.head.state_dict(), self.optimizer.state_dict()
         if self.sharded:
             head, optimizer = common_state(self.head, self.optimizer)
@@ -395,6 +407,13 @@ class Trainer:
             "average": self.average.network.state_dict() if self.average is not None else None,
         }
         self.checkpoints.save(self.step, state, score)
+
+
+def _holding(asked: str, device: torch.device) -> torch.device:
+    """Where the images are held: on the device that trains, or in the machine's memory."""
+    if asked == "cuda" and device.type != "cuda":
+        raise ValueError(f"data.device='cuda', but the run is on {device.type}: use data.device=cpu")
+    return device if asked == "cuda" else torch.device("cpu")
 
 
 def _check_labels(labels: Tensor, num_classes: int) -> None:

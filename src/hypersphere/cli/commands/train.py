@@ -28,7 +28,7 @@ def add_command(commands: Any) -> None:
     train.add_argument("--tensorboard", action="store_true", help="log to OUT/tensorboard besides OUT/log.jsonl")
     train.add_argument("--wandb", metavar="PROJECT", help="log to a project of Weights & Biases besides OUT/log.jsonl")
     train.add_argument(
-        "--best", action="store_true", help="score every checkpoint on unseen pocket faces, and keep the best one"
+        "--best", action="store_true", help="keep the checkpoint with the best score on data.validation, too"
     )
     train.set_defaults(run="train:run_train")
 
@@ -40,7 +40,8 @@ def add_command(commands: Any) -> None:
     compare.add_argument("--heads", default="", help="names of losses, separated by commas")
     compare.add_argument("--grid", action="append", default=[], metavar="KEY=V,V,...", help="values of one setting")
     add_seeds(compare)
-    compare.add_argument("--out", type=Path, help="folder of the cells (runs/compare-RECIPE)")
+    compare.add_argument("--jobs", type=int, default=1, help="runs at once, on one card or CPU (%(default)s)")
+    compare.add_argument("--out", type=Path, help="folder of the runs and of results.jsonl (runs/compare-RECIPE)")
     add_device(compare)
     add_loading(compare)
-    compare.set_defaults(run="train:run_compare", best=False, tensorboard=False, wandb=None)
+    compare.set_defaults(run="compare:run_compare")

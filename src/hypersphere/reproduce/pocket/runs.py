@@ -147,12 +147,13 @@ def _train(
         trainer = Trainer(stage, place, source=source, processes=Processes(device=torch.device(device)))
         if new is not None and stage.train.checkpoint_every < trainer.total:
             trainer.evaluate = lambda network: _look(trainer.step, network, trainer.head, stage, new)
+            trainer.keep_best = False
         return trainer
 
-    def _look(step: int, network: nn.Module, head: Head, stage: Recipe, images: ImageSource) -> float:
+    def _look(step: int, network: nn.Module, head: Head, stage: Recipe, images: ImageSource) -> dict[str, float]:
         numbers, _ = measure.measure_classes(measure.embedder(network, stage.augment, device), head, images)
         history.append((step, numbers["accuracy"], numbers["class margin"], numbers["sample margin"]))
-        return float(step)
+        return {"accuracy": numbers["accuracy"]}
 
     return train_recipe(recipe, folder, make)
 

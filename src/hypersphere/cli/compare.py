@@ -1,0 +1,116 @@
+"""Run `hypersphere compare RECIPE --heads ... --grid ... --seeds N --jobs N`."""
+
+from __future__ import annotations
+
+import argparse
+import statistics
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from hypersphere.core import Progress
+from hypersphere.core.config import digest
+from hypersphere.training import (
+    Recipe,
+    RecordFile,
+    Task,
+    compare_cells,
+    default_workers,
+    join_processes,
+    run_tasks,
+    validation_sets,
+)
+
+_SET = 16
+"""Columns for a validation set."""
+
+
+def run_compare(options: argparse.Namespace) -> None:
+    """Train every cell that is not on record yet; print mean and deviation over the seeds."""
+    for name in ("seeds", "jobs"):
+        if getattr(options, name) < 1:
+            raise ValueError(f"--{name} {getattr(options, name)} must be at least 1")
+    out = options.out or Path("runs") / f"compare-{options.recipe.stem}"
+    heads = [name for name in options.heads.split(",") if name]
+    cells = dict(compare_cells(options.recipe, options.settings, heads, options.grid, options.seeds))
+    first = next(iter(cells.values()))[0]
+    sets = [each.title for each in validation_sets(first)]
+    if not sets:
+        raise ValueError(
+            "compare needs people whom training does not see: data.validation.identities=0.1 holds a tenth of the"
+            " identities out, data.validation.pairs=LIST with data.validation.images=PATH scores a list of pairs"
+        )
+    tasks = [Task(title, recipe, out / digest(recipe)) for title, recipes in cells.items() for recipe in recipes]
+    with join_processes(options.device) as processes:
+        record = RecordFile(out / "results.jsonl")
+        left = [task for task in tasks if digest(task.recipe) not in record.records]
+        if processes.first and len(left) < len(tasks):
+            print(f"{len(tasks) - len(left)} of {len(tasks)} runs are on record in {record.path}")
+        workers = options.workers if options.workers is not None else default_workers(processes.device)
+        trainer = {"workers": workers // options.jobs, "compile": options.compile}
+        with Progress("comparing", "steps") as progress:
+            shown = _Shown(progress, len(left))
+            for result in run_tasks(left, processes, trainer, jobs=options.jobs, report=shown):
+                if processes.first:
+                    record.add(result)
+                    shown.finished += 1
+        if processes.first:
+            _print(cells, record, sets)
+
+
+class _Shown:
+    """Progress of all runs together: steps done of the steps there are, as far as they are known yet."""
+
+    def __init__(self, progress: Progress, runs: int) -> None:
+        self.progress, self.runs, self.finished = progress, runs, 0
+        self.done: dict[int, tuple[int, int]] = {}
+
+    def __call__(self, number: int, done: int, total: int) -> None:
+        self.done[number] = done, total
+        steps = sum(each for each, _ in self.done.values())
+        known = sum(each for _, each in self.done.values())
+        expected = round(known / len(self.done) * self.runs)
+        self.progress(steps, max(expected, steps), f"{self.finished} of {self.runs} runs done")
+
+
+def _print(cells: Mapping[str, Sequence[Recipe]], record: RecordFile, sets: Sequence[str]) -> None:
+    """The table, at most 80 columns wide with two sets: per cent of pairs right, then how well the runs have fitted."""
+    room = max(12, 80 - _SET * len(sets) - 18)
+    width = min(room, max(4, *(len(title) for title in cells)))
+    print(
+        f"{'cell':<{width}}"
+        + "".join(f"{_short(title):>{_SET}}" for title in sets)
+        + f"{'fit %':>7}{'||x||':>7}{'n':>4}"
+    )
+    for title, recipes in cells.items():
+        runs = [record.records[digest(recipe)] for recipe in recipes]
+        measured = [run for run in runs if not run.stopped]
+        shown = [_spread([run.scores[name].accuracy for run in measured]) for name in sets]
+        fit = _mean_of([run.train_accuracy for run in measured], 100)
+        norm = _mean_of([run.norm for run in measured], 1)
+        print(
+            f"{_short(title, width):<{width}}"
+            + "".join(f"{each:>{_SET}}" for each in shown)
+            + f"{fit:>7}{norm:>7}{len(measured):>4}"
+        )
+        for run in runs:
+            if run.stopped:
+                print(f"  seed {run.seed} stopped: {run.stopped}")
+    print(f"every run: {record.path}")
+
+
+def _short(text: str, width: int = _SET - 2) -> str:
+    return text if len(text) <= width else f"{text[: width - 3]}..."
+
+
+def _spread(values: Sequence[float]) -> str:
+    """Mean and deviation, in per cent."""
+    if not values:
+        return "-"
+    return f"{100 * statistics.mean(values):.2f}" + (
+        f" +- {100 * statistics.stdev(values):.2f}" if len(values) > 1 else ""
+    )
+
+
+def _mean_of(values: Sequence[float | None], factor: float) -> str:
+    known = [factor * value for value in values if value is not None]
+    return f"{statistics.mean(known):.1f}" if known else "-"

@@ -1,0 +1,91 @@
+"""Images that are decoded once and held as bytes, in the machine's memory or on a GPU."""
+
+from __future__ import annotations
+
+import os
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from hypersphere.core import Reporter
+from hypersphere.data.images import Image
+from hypersphere.data.prefetch import Prefetcher
+from hypersphere.data.source import ImageSource, Indices, Labels, names_of
+
+_CHUNK = 256
+_THREADS = 16
+
+
+class InMemory:
+    """A source whose images are read once; its batches lie on its device and cost an index.
+
+    Args:
+        source: images of one size.
+        device: where their bytes are held.
+        progress: called as `progress(done, total)` while they are read.
+
+    Attributes:
+        images: uint8 (N, C, H, W) on the device.
+
+    Example:
+        >>> InMemory(PocketFaces(num_identities=2, images_per_identity=3, size=(16, 16))).batch([0, 5]).shape
+        torch.Size([2, 3, 16, 16])
+    """
+
+    def __init__(
+        self, source: ImageSource, device: torch.device | str = "cpu", progress: Reporter | None = None
+    ) -> None:
+        self.labels: Labels = np.asarray(source.labels, dtype=np.int64)
+        self.names = names_of(source)
+        self._descriptions = [source.describe(index) for index in range(len(source))]
+        self.images = _read_all(source, progress).to(device)
+
+    @property
+    def num_classes(self) -> int:
+        return len(self.names)
+
+    def __len__(self) -> int:
+        return len(self.images)
+
+    def read(self, index: int) -> Image:
+        """One image, uint8 (H, W, C)."""
+        image: Image = self.images[index].permute(1, 2, 0).cpu().numpy()
+        return image
+
+    def describe(self, index: int) -> str:
+        """Which image of the source this is."""
+        return self._descriptions[index]
+
+    def batch(self, indices: Indices) -> Tensor:
+        """Images as a contiguous uint8 (B, C, H, W) tensor on the device."""
+        if len(indices) == 0:
+            raise ValueError("a batch needs at least one index")
+        return self.images[torch.as_tensor(np.asarray(indices), device=self.images.device)]
+
+    def to(self, device: torch.device | str) -> InMemory:
+        """The same images on another device."""
+        moved = object.__new__(InMemory)
+        moved.__dict__.update(self.__dict__)
+        moved.images = self.images.to(device)
+        return moved
+
+
+def _read_all(source: ImageSource, progress: Reporter | None) -> Tensor:
+    """All images, read by several threads straight into one tensor."""
+    if len(source) == 0:
+        raise ValueError("there are no images to hold in memory")
+    held = torch.empty((len(source), *source.batch([0]).shape[1:]), dtype=torch.uint8)
+
+    def read(chunk: int) -> int:
+        places = np.arange(chunk * _CHUNK, min((chunk + 1) * _CHUNK, len(source)))
+        held[places[0] : places[-1] + 1] = source.batch(places)
+        return len(places)
+
+    done, workers = 0, min(_THREADS, os.cpu_count() or 1)
+    with Prefetcher(read, stop=-(-len(source) // _CHUNK), workers=workers) as chunks:
+        for count in chunks:
+            done += count
+            if progress is not None:
+                progress(done, len(source))
+    return held

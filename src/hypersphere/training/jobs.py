@@ -1,0 +1,347 @@
+"""Whole comparisons: many recipes trained one after another or several at once, each measured and put on record."""
+
+from __future__ import annotations
+
+import base64
+import json
+import os
+import platform
+import queue
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import FIRST_COMPLETED, ProcessPoolExecutor, wait
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import multiprocessing
+
+from hypersphere.core.config import digest
+from hypersphere.data import ImageSource, InMemory
+from hypersphere.evaluation import Verification, embed
+from hypersphere.training.checkpoints import write_atomically
+from hypersphere.training.data import training_source
+from hypersphere.training.monitor import TrainingStopped
+from hypersphere.training.processes import Processes
+from hypersphere.training.recipe import DataSettings, Recipe
+from hypersphere.training.stages import train_recipe
+from hypersphere.training.trainer import Trained, Trainer
+from hypersphere.training.validation import UnseenPairs, validation_sets
+from hypersphere.version import __version__
+
+_FARS = (1e-2, 1e-3)
+_CHUNK = 512
+Report = Callable[[int, int, int], None]
+"""Called as `report(number of the run, steps done, steps in all)`."""
+
+
+@dataclass(frozen=True)
+class SetScore:
+    """How a run did on one set of pairs.
+
+    Args:
+        accuracy: by ten folds; of late snapshots, their mean.
+        low, high: its 95 % interval over people, of the last snapshot.
+        eer: equal error rate.
+        tar: TAR at FAR 1e-2 and 1e-3, by name.
+        right: which pairs were decided rightly, a bit each, in base 64: for paired tests between runs.
+    """
+
+    accuracy: float
+    low: float
+    high: float
+    eer: float
+    tar: dict[str, float]
+    right: str
+
+    @classmethod
+    def of(cls, results: Sequence[Verification]) -> SetScore:
+        """The score of a run's snapshots, or of its single network."""
+        last = results[-1]
+        return cls(
+            accuracy=float(np.mean([result.accuracy.value for result in results])),
+            low=last.accuracy.low,
+            high=last.accuracy.high,
+            eer=last.roc.eer(),
+            tar={f"{far:g}": last.roc.tar_at(far) for far in _FARS if last.roc.impostors * far >= 1},
+            right=base64.b64encode(np.packbits(last.right).tobytes()).decode("ascii"),
+        )
+
+    def decisions(self, count: int) -> npt.NDArray[np.bool_]:
+        """(count,) whether each pair was decided rightly."""
+        packed = np.frombuffer(base64.b64decode(self.right), dtype=np.uint8)
+        return np.unpackbits(packed, count=count).astype(bool)
+
+
+@dataclass(frozen=True)
+class RunRecord:
+    """One run of a comparison, as a line of its record file.
+
+    Args:
+        cell: what it is called in the table.
+        seed: of the run.
+        recipe: hash of its recipe.
+        stopped: why training ended early; then nothing was measured.
+        train_accuracy: share of its own training images, without augmentation, nearest to their own prototype.
+        norm: mean length of their embeddings.
+        scores: by set of pairs.
+        steps, seconds: of training and measuring.
+        machine, version: where, and of this library.
+    """
+
+    cell: str
+    seed: int
+    recipe: str
+    stopped: str = ""
+    train_accuracy: float | None = None
+    norm: float | None = None
+    scores: dict[str, SetScore] = field(default_factory=dict)
+    steps: int = 0
+    seconds: float = 0.0
+    machine: str = ""
+    version: str = ""
+
+
+class RecordFile:
+    """Runs on record, one JSON object a line; what is there already need not be run again.
+
+    Args:
+        path: of the file.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.records: dict[str, RunRecord] = {}
+        if path.exists():
+            for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), start=1):
+                record = _parse(line, f"{path}, line {number}")
+                self.records[record.recipe] = record
+
+    def add(self, record: RunRecord) -> None:
+        """Write a run down; a later record of the same recipe replaces the earlier one."""
+        self.records[record.recipe] = record
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        lines = (json.dumps(asdict(each), allow_nan=False) + "\n" for each in self.records.values())
+        write_atomically(self.path, "".join(lines).encode())
+
+
+def _parse(line: str, where: str) -> RunRecord:
+    try:
+        table = json.loads(line)
+        scores = {name: SetScore(**score) for name, score in table.pop("scores").items()}
+        return RunRecord(scores=scores, **table)
+    except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
+        raise ValueError(f"{where}: no record of a run ({error})") from None
+
+
+@dataclass(frozen=True)
+class Task:
+    """One run to do: the cell that it belongs to, its recipe and its folder."""
+
+    cell: str
+    recipe: Recipe
+    folder: Path
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """What the runs on one data set share: training images and validation sets, decoded once where they are held."""
+
+    source: ImageSource | None
+    sets: tuple[UnseenPairs, ...]
+
+
+def prepare(data: DataSettings, recipe: Recipe) -> Prepared:
+    """Open what the runs of a comparison share; images of a recipe with `data.device` are held in memory."""
+    sets = tuple(each.in_memory("cpu") for each in validation_sets(recipe))
+    held = InMemory(training_source(data)) if data.device is not None else None
+    return Prepared(held, sets)
+
+
+def run_task(
+    task: Task,
+    prepared: Prepared,
+    processes: Processes,
+    options: Mapping[str, Any],
+    report: Callable[[int, int], None],
+) -> RunRecord:
+    """Train one recipe and measure what it left behind; a run that stops itself has a record that says why.
+
+    Args:
+        task: the run.
+        prepared: its data.
+        processes: those that train together; only the first measures.
+        options: further keywords of the trainer.
+        report: called as `report(step, steps)`.
+    """
+    began, recipe, device = time.monotonic(), task.recipe, processes.device
+    source = prepared.source
+    if isinstance(source, InMemory) and recipe.data.device == "cuda":
+        source = source.to(device)
+    begun = RunRecord(
+        cell=task.cell,
+        seed=recipe.train.seed,
+        recipe=digest(recipe),
+        machine=machine_name(device),
+        version=__version__,
+    )
+
+    def make(stage: Recipe, place: Path) -> Trainer:
+        return Trainer(stage, place, processes=processes, source=source, **options)
+
+    try:
+        trained = train_recipe(recipe, task.folder, make, _Steps(report))
+    except TrainingStopped as cause:
+        return replace(begun, stopped=str(cause), seconds=time.monotonic() - began)
+    if not processes.first:
+        return replace(begun, steps=trained.steps)
+    sets = [each.in_memory(device if recipe.data.device == "cuda" else "cpu") for each in prepared.sets]
+    whole = trained.head.sharding is None
+    accuracy, norm = training_fit(trained, recipe, source, device) if whole else (None, None)
+    return replace(
+        begun,
+        train_accuracy=accuracy,
+        norm=norm,
+        scores={each.title: SetScore.of(each.verify_run(trained, str(device))) for each in sets},
+        steps=trained.steps,
+        seconds=time.monotonic() - began,
+    )
+
+
+@dataclass
+class _Steps:
+    """Hands the trainer's progress on."""
+
+    report: Callable[[int, int], None]
+
+    def begin(self, done: int) -> None:
+        pass
+
+    def __call__(self, done: int, total: int, note: str = "") -> None:
+        self.report(done, total)
+
+
+@torch.no_grad()
+def training_fit(
+    trained: Trained, recipe: Recipe, source: ImageSource | None, device: torch.device
+) -> tuple[float, float]:
+    """How well a run has fitted its training images: the share nearest to their own prototype, and mean ||x||.
+
+    A run that has not fitted its training set tests nothing. Images are not augmented; those labelled -1 do not count.
+    """
+    source = source if source is not None else training_source(recipe.data)
+    labels = torch.from_numpy(np.asarray(source.labels, dtype=np.int64))
+    known = torch.from_numpy(np.flatnonzero(labels.numpy() >= 0))
+    embeddings = embed(trained.backbone, source, known, preparation=recipe.augment, device=str(device))
+    head, right = trained.head, 0
+    for start in range(0, len(known), _CHUNK):
+        part = slice(start, start + _CHUNK)
+        own, others = head.nearest(embeddings[part].to(device), labels[known[part]].to(device))
+        right += int((own > others).sum())
+    return right / len(known), float(embeddings.norm(dim=1).mean())
+
+
+def machine_name(device: torch.device) -> str:
+    """The processor or card that computes, and torch's version."""
+    name = torch.cuda.get_device_name(device) if device.type == "cuda" else f"{platform.machine()} CPU"
+    return f"{name}, torch {torch.__version__.partition('+')[0]}"
+
+
+def run_tasks(
+    tasks: Sequence[Task],
+    processes: Processes,
+    options: Mapping[str, Any],
+    *,
+    jobs: int = 1,
+    report: Report | None = None,
+) -> Iterator[RunRecord]:
+    """Train every task; records come as they are ready.
+
+    Args:
+        tasks: the runs.
+        processes: those that train each of them together.
+        options: further keywords of the trainer.
+        jobs: how many runs at once, each in a process of its own with its share of the cores and of the card's memory.
+        report: called as `report(number of the task, steps done, steps in all)`.
+    """
+    shared: dict[str, Prepared] = {}
+    for task in tasks:
+        key = digest(task.recipe.data)
+        if key not in shared:
+            shared[key] = prepare(task.recipe.data, task.recipe)
+    if jobs == 1:
+        for number, task in enumerate(tasks):
+            prepared = shared[digest(task.recipe.data)]
+            yield run_task(task, prepared, processes, options, _numbered(report, number))
+        return
+    if processes.size > 1:
+        raise ValueError(f"jobs={jobs}: runs that {processes.size} processes share are trained one after another")
+    yield from _in_processes(tasks, _Worker(shared, options, str(processes.device), jobs), report)
+
+
+def _numbered(report: Report | None, number: int) -> Callable[[int, int], None]:
+    return lambda done, total: None if report is None else report(number, done, total)
+
+
+@dataclass
+class _Worker:
+    """What a worker process is started with."""
+
+    shared: dict[str, Prepared]
+    options: Mapping[str, Any]
+    device: str
+    jobs: int
+    steps: Any = None
+
+    def begin(self) -> None:
+        """Called first in the worker: it takes its share of the machine."""
+        global _worker  # noqa: PLW0603
+        _worker = self
+        torch.set_num_threads(max(1, (os.cpu_count() or 1) // self.jobs))
+        if self.device.startswith("cuda"):
+            torch.cuda.set_per_process_memory_fraction(1 / self.jobs)
+
+
+_worker: _Worker | None = None
+
+
+def _work(number: int, task: Task) -> RunRecord:
+    worker, told = _worker, 0.0
+    assert worker is not None
+
+    def report(done: int, total: int) -> None:
+        nonlocal told
+        if time.monotonic() - told > 0.5 or done == total:
+            told = time.monotonic()
+            worker.steps.put((number, done, total))
+
+    processes = Processes(device=torch.device(worker.device))
+    return run_task(task, worker.shared[digest(task.recipe.data)], processes, worker.options, report)
+
+
+def _in_processes(tasks: Sequence[Task], worker: _Worker, report: Report | None) -> Iterator[RunRecord]:
+    context = multiprocessing.get_context("spawn")
+    worker.steps = context.Queue()
+    pool = ProcessPoolExecutor(worker.jobs, mp_context=context, initializer=worker.begin)
+    try:
+        left = {pool.submit(_work, number, task) for number, task in enumerate(tasks)}
+        while left:
+            done, left = wait(left, timeout=0.5, return_when=FIRST_COMPLETED)
+            _drain(worker.steps, report)
+            for future in done:
+                yield future.result()
+    finally:
+        pool.shutdown(wait=True, cancel_futures=True)
+
+
+def _drain(steps: Any, report: Report | None) -> None:
+    while True:
+        try:
+            number, done, total = steps.get_nowait()
+        except queue.Empty:
+            return
+        if report is not None:
+            report(number, done, total)

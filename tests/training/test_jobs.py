@@ -1,0 +1,95 @@
+"""Comparisons: runs on record, one after another and several at once."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from small import RECIPE
+
+from hypersphere.core.config import digest
+from hypersphere.evaluation import verify_pairs
+from hypersphere.training import Processes, RecordFile, RunRecord, SetScore, Task, load_recipe, run_tasks
+
+
+def tasks_of(tmp_path: Path, *settings: str) -> list[Task]:
+    path = tmp_path / "small.toml"
+    path.write_text(RECIPE)
+    fixed = ["data.identities=10", "data.validation.identities=4", "data.validation.count=40", "train.steps=6"]
+    made = []
+    for seed in (0, 1):
+        recipe = load_recipe(path, [*fixed, *settings, f"train.seed={seed}"])
+        made.append(Task("cell", recipe, tmp_path / "out" / digest(recipe)))
+    return made
+
+
+def without_time(record: RunRecord) -> dict[str, object]:
+    return {**record.__dict__, "seconds": None, "machine": None}
+
+
+def test_a_record_has_the_fit_and_every_decision(tmp_path: Path) -> None:
+    (record,) = run_tasks(tasks_of(tmp_path)[:1], Processes(), {})
+    assert record.steps == 6
+    assert record.train_accuracy is not None
+    assert 0 <= record.train_accuracy <= 1
+    assert record.norm is not None
+    assert record.norm > 0
+    score = record.scores["held-out identities"]
+    assert score.decisions(40).mean() == pytest.approx(score.accuracy)
+    assert score.low <= score.accuracy <= score.high
+    assert score.tar.keys() == set()  # 20 impostor pairs tell nothing at a FAR of 1e-2
+
+
+def test_decisions_come_back_from_their_bits() -> None:
+    rng = np.random.default_rng(0)
+    same = np.arange(100) % 2 == 0
+    result = verify_pairs(rng.normal(size=100) + same, same)
+    assert np.array_equal(SetScore.of([result]).decisions(100), result.right)
+
+
+def test_several_runs_at_once_are_the_same_runs(tmp_path: Path) -> None:
+    one = list(run_tasks(tasks_of(tmp_path, "data.device=cpu"), Processes(), {}))
+    (tmp_path / "again").mkdir()
+    heard: list[tuple[int, int, int]] = []
+    several = list(
+        run_tasks(
+            tasks_of(tmp_path / "again", "data.device=cpu"),
+            Processes(),
+            {},
+            jobs=2,
+            report=lambda number, done, total: heard.append((number, done, total)),
+        )
+    )
+    ordered = sorted(several, key=lambda record: record.seed)
+    assert [without_time(record) for record in ordered] == [without_time(record) for record in one]
+    assert {(number, total) for number, _, total in heard} == {(0, 6), (1, 6)}
+
+
+def test_a_run_that_stops_itself_is_on_record(tmp_path: Path) -> None:
+    (record,) = run_tasks(tasks_of(tmp_path, "optimizer.rate=1e20")[:1], Processes(), {})
+    assert "lower the learning rate" in record.stopped
+    assert record.scores == {}
+
+
+def test_records_are_kept_in_one_file(tmp_path: Path) -> None:
+    score = SetScore(accuracy=0.9, low=0.8, high=1.0, eer=0.1, tar={"0.01": 0.5}, right="gA==")
+    file = RecordFile(tmp_path / "new" / "results.jsonl")
+    file.add(RunRecord("a", 0, "x", scores={"lfw": score}))
+    file.add(RunRecord("a", 1, "y", stopped="no"))
+    file.add(RunRecord("a", 0, "x", scores={"lfw": score}, steps=5))
+    again = RecordFile(tmp_path / "new" / "results.jsonl").records
+    assert list(again) == ["x", "y"]
+    assert again["x"] == RunRecord("a", 0, "x", scores={"lfw": score}, steps=5)
+
+
+@pytest.mark.parametrize("line", ["{", "null", "{}", '{"scores": {"a": 5}}', "[" * 100_000])
+def test_a_damaged_line_is_named(tmp_path: Path, line: str) -> None:
+    path = tmp_path / "results.jsonl"
+    path.write_text(line + "\n")
+    with pytest.raises(ValueError, match=r"results\.jsonl, line 1: no record of a run"):
+        RecordFile(path)
+
+
+def test_runs_of_several_processes_are_not_trained_side_by_side(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="jobs=2"):
+        list(run_tasks(tasks_of(tmp_path), Processes(0, 2, torch.device("cpu")), {}, jobs=2))
