@@ -29,23 +29,15 @@ def move(images: Tensor, affine: Tensor, box: Tensor | None, *, blend: bool) -> 
     y = torch.arange(height, device=images.device)[:, None] - (height - 1) / 2
     x = torch.arange(width, device=images.device) - (width - 1) / 2
     a, b, c, d, e, f = (each[:, None, None] for each in affine.unbind(1))
-    across, down = a * x + b * y + c, d * x + e * y + f
-    left, top = across.floor(), down.floor()
-    right_share, bottom_share = across - left, down - top
+    seen = (0, height, 0, width) if box is None else tuple(each[:, None, None] for each in box.unbind(1))
+    columns = _neighbours(a * x + b * y + c, width, seen[2], seen[3], blend=blend)
+    rows = _neighbours(d * x + e * y + f, height, seen[0], seen[1], blend=blend)
     pixels = images.flatten(2)
     moved = torch.zeros(images.shape, device=images.device)
-    for right, below in ((0, 0), (1, 0), (0, 1), (1, 1)) if blend else ((0, 0),):
-        column, row = left + right, top + below
-        if box is None:
-            seen = (row >= 0) & (row < height) & (column >= 0) & (column < width)
-        else:
-            seen = _inside(row, column, box)
-        index = row.clamp(0, height - 1).long() * width + column.clamp(0, width - 1).long()
-        value = pixels.gather(2, index.flatten(1)[:, None].expand(-1, channels, -1)).view(images.shape)
-        share = seen.float()
-        if blend:
-            share = share * (right_share if right else 1 - right_share) * (bottom_share if below else 1 - bottom_share)
-        moved = moved + value * share[:, None]
+    for row, row_weight in rows:
+        for column, column_weight in columns:
+            index = (row * width + column).flatten(1)[:, None].expand(-1, channels, -1)
+            moved += pixels.gather(2, index).view(images.shape) * (row_weight * column_weight)[:, None]
     return moved
 
 
@@ -94,6 +86,16 @@ def luma(x: Tensor) -> Tensor:
         return x
     red, green, blue = x.chunk(3, 1)
     return red * _LUMA[0] + green * _LUMA[1] + blue * _LUMA[2]
+
+
+def _neighbours(
+    place: Tensor, size: int, first: Tensor | int, end: Tensor | int, *, blend: bool
+) -> list[tuple[Tensor, Tensor]]:
+    """The pixels on either side of places on a line, and their bilinear weights, 0 outside of first .. end - 1."""
+    before = place.floor()
+    share = place - before
+    sides = [(before, 1 - share), (before + 1, share)] if blend else [(before, torch.ones_like(share))]
+    return [(each.clamp(0, size - 1).long(), weight * ((each >= first) & (each < end))) for each, weight in sides]
 
 
 def _inside(row: Tensor, column: Tensor, box: Tensor) -> Tensor:
