@@ -4,7 +4,7 @@ import io
 
 import pytest
 
-from hypersphere.core import Progress, Registry, check_choice, check_positive, check_range, nearest
+from hypersphere.core import Progress, Registry, check_choice, check_positive, check_range, duration, nearest
 
 
 def test_checks_name_the_argument_and_what_would_be_right() -> None:
@@ -96,3 +96,9 @@ def test_what_was_done_before_does_not_count_in_the_rate(clock: Clock, monkeypat
         clock.now = 15.0
         report(9010, 10_000, "loss 1")
     assert "9,010/10,000 steps, 16:30 left, 1.0 a second, loss 1" in stream.getvalue()
+
+
+def test_a_duration_in_words() -> None:
+    assert [duration(seconds) for seconds in (0.2, 8.4, 89, 91, 3000, 9000)] == [
+        "1 s", "8 s", "89 s", "2 min", "50 min", "2.5 h",
+    ]  # fmt: skip

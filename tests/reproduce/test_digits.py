@@ -1,12 +1,17 @@
 """MNIST items, on digits that are not MNIST: reading, training, and what is measured."""
 
+import contextlib
 import math
+import re
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 import torch
 
+from hypersphere.core import Reporter
 from hypersphere.data import ArraySource
 from hypersphere.data.idx import write_mnist
 from hypersphere.reproduce import find_item, load_catalogue, run_entry
@@ -148,7 +153,20 @@ def test_every_row_of_the_tables_is_a_setting() -> None:
 )
 def test_an_item_runs_on_data_of_the_same_layout(name: str, file: Path, tmp_path: Path) -> None:
     mnist.cache_clear()
-    result = run_entry(load_catalogue()[name], tmp_path / "out", data=file, epochs=1, seeds=(0, 1))
+    said: list[str] = []
+    steps: list[tuple[int, int]] = []
+
+    @contextlib.contextmanager
+    def progress(title: str, unit: str) -> Iterator[Reporter]:
+        yield lambda done, total: steps.append((done, total))
+
+    settings: dict[str, Any] = {"data": file, "epochs": 1, "seeds": (0, 1), "progress": progress}
+    result = run_entry(load_catalogue()[name], tmp_path / "out", announce=said.append, **settings)
+    if steps:  # else another test has trained the same runs
+        runs, each = re.fullmatch(r"(\d) runs? of (\d+) steps", said[0]).groups()  # type: ignore[union-attr]
+        assert re.fullmatch(r"about \d+ s", said[1])
+        total = int(runs) * int(each)
+        assert steps == [(done, total) for done in range(1, total + 1)]
     assert any(finding.held is not None for finding in result.findings)
     several = name not in ("sphereface/fig8", "normface/fig2")
     assert result.seeds == ((0, 1) if several else (0,))

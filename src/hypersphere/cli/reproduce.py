@@ -9,10 +9,10 @@ from typing import Any
 
 import torch
 
-from hypersphere.core import Progress, check_integer, choose_device, is_installed
+from hypersphere.core import Progress, check_integer, choose_device, duration, is_installed
 from hypersphere.plots import NO_PICTURES
 from hypersphere.reproduce import Entry, Result, load_catalogue, missing, run_entry, state, write_pages
-from hypersphere.reproduce.pocket import gather, settings_of
+from hypersphere.reproduce.pocket import Plan, estimate_seconds, gather, plan_runs, settings_of
 
 
 def run_reproduce(options: argparse.Namespace) -> int:
@@ -59,6 +59,7 @@ def run_reproduce(options: argparse.Namespace) -> int:
                     seeds=seeds,
                     epochs=options.epochs,
                     progress=Progress,
+                    announce=lambda text: print(f"  {text}", flush=True),
                     **training,
                 )
             except (ValueError, OSError) as error:
@@ -81,11 +82,23 @@ def _train_all(entries: Sequence[Entry], seeds: tuple[int, ...], training: dict[
     settings = settings_of([entry.id for entry in entries])
     if not settings:
         return
-    with Progress("training", "runs") as progress:
+    _announce(plan_runs(settings, seeds, training["cache"]), training)
+    with Progress("training", "steps") as progress:
         got = gather(settings, seeds, progress=progress, **training)
     print(f"{len(got.records)} runs in {training['cache']}, {len(got.failures)} failed", flush=True)
     for problem in got.failures.values():
         print(f"  failed: {problem}", flush=True)
+
+
+def _announce(plan: Plan, training: dict[str, Any]) -> None:
+    """Say what will be trained and about how long it takes, before it starts."""
+    count = len(plan.left)
+    if not count:
+        return
+    found = f" ({len(plan.records)} more are in {training['cache']})" if plan.records else ""
+    print(f"{count} {'run' if count == 1 else 'runs'} to train, {plan.steps:,} steps in all{found}", flush=True)
+    seconds = estimate_seconds(plan, **training)
+    print(f"about {duration(seconds)} on {training['device']} with --jobs {training['jobs']}", flush=True)
 
 
 def _print_list(entries: Sequence[Entry], data: Path | None) -> None:

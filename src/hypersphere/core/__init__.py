@@ -11,7 +11,7 @@ from hypersphere.core.checks import (
 from hypersphere.core.device import choose_device
 from hypersphere.core.errors import Failure
 from hypersphere.core.extras import import_extra, install_hint, is_installed
-from hypersphere.core.progress import Progress, Reporter, part_of
+from hypersphere.core.progress import Progress, Reporter, duration, part_of
 from hypersphere.core.registry import Registry
 
 __all__ = [
@@ -25,6 +25,7 @@ __all__ = [
     "check_positive",
     "check_range",
     "choose_device",
+    "duration",
     "import_extra",
     "install_hint",
     "is_installed",

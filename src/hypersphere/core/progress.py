@@ -21,6 +21,13 @@ def _clock(seconds: float) -> str:
     return f"{hours}:{minutes:02d}:{rest:02d}" if hours else f"{minutes}:{rest:02d}"
 
 
+def duration(seconds: float) -> str:
+    """About how long, in words: `8 s`, `3 min`, `2.5 h`."""
+    if seconds < 90:
+        return f"{max(1, round(seconds))} s"
+    return f"{round(seconds / 60)} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"
+
+
 def _speed(rate: float) -> str:
     return f"{rate:,.{0 if rate >= 10 else 1}f} a second" if rate >= 1 or rate == 0 else f"{1 / rate:,.1f} s each"
 

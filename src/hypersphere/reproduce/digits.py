@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 import zipfile
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -123,6 +124,26 @@ class TrainedDigits:
         """(N, dim) embeddings."""
         starts = range(0, len(digits.labels), _PIECE)
         return torch.cat([self.network(digits.pixels(slice(at, at + _PIECE))) for at in starts])
+
+
+_WARMUP, _MEASURED = 2, 8
+
+
+def seconds_a_step(digits: Digits, loss: str, *, batch_size: int, **settings: Any) -> float:
+    """Return how long a step of `train_digits` takes, from a few that are thrown away.
+
+    Args:
+        digits, loss, batch_size, settings: as there, without `epochs`.
+    """
+    times = [time.monotonic()]
+
+    def note(done: int, total: int) -> None:
+        times.append(time.monotonic())
+
+    few = digits.some(batch_size * (_WARMUP + _MEASURED))
+    train_digits(few, loss, epochs=1, batch_size=batch_size, progress=note, **settings)
+    first = min(_WARMUP, len(times) - 2)
+    return (times[-1] - times[first]) / (len(times) - 1 - first)
 
 
 def train_digits(

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from hypersphere.core import Reporter
+from hypersphere.core import Reporter, duration
 from hypersphere.reproduce.catalogue import Entry
 from hypersphere.theory import Report, Row
 
@@ -77,6 +77,7 @@ class Job:
         jobs: of a `pocket` item, processes that train at once.
         device: of a `pocket` item that trains.
         progress: see `ProgressFactory`.
+        announce: called with a sentence before something long begins.
     """
 
     entry: Entry
@@ -87,6 +88,26 @@ class Job:
     jobs: int = 1
     device: str = "cpu"
     progress: ProgressFactory = silent
+    announce: Callable[[str], None] = lambda _: None
+
+    @contextlib.contextmanager
+    def training(
+        self, runs: int, steps: int, seconds_a_step: Callable[[], float]
+    ) -> Iterator[Callable[[int], Reporter]]:
+        """Announce runs and about how long they take, then show one bar over the steps of all of them.
+
+        Args:
+            runs: how many there are.
+            steps: of each.
+            seconds_a_step: measures how long one takes; called before the first run.
+
+        Yields:
+            what gives the reporter of a run by its number, from 0 on.
+        """
+        self.announce(f"{runs} {'run' if runs == 1 else 'runs'} of {steps:,} steps")
+        self.announce(f"about {duration(runs * steps * seconds_a_step())}")
+        with self.progress(self.entry.id, "steps") as report:
+            yield lambda run: lambda done, _: report(run * steps + done, runs * steps)
 
     def value(self, name: str, ours: float, *, digits: int | None = None, note: str = "") -> Finding:
         """Ours beside the paper's value of that name in the catalogue, judged by its tolerance.

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import functools
 import math
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ from hypersphere.evaluation import angular_fisher_score
 from hypersphere.geometry import normalize
 from hypersphere.losses.angular import RELEASED_ANNEAL
 from hypersphere.plots import Line, Panel, draw_features, draw_panels
-from hypersphere.reproduce.digits import DeeperLeNet, Digits, TrainedDigits, open_digits, train_digits
+from hypersphere.reproduce.digits import DeeperLeNet, Digits, TrainedDigits, open_digits, seconds_a_step, train_digits
 from hypersphere.reproduce.items import Finding, Job, Outcome, item
 
 EPOCHS, IMAGES = 2, 20_000
@@ -61,27 +62,43 @@ def training_images(job: Job) -> Digits:
     return train if job.epochs is not None else train.some(IMAGES)
 
 
-def train_plane(
-    job: Job, title: str, loss: str, *, relu: bool = False, seed: int | None = None, **options: Any
-) -> TrainedDigits:
-    """The deeper LeNet with 2-D features, of the first seed by default; the same run is trained once."""
-    number = job.seeds[0] if seed is None else seed
-    key = job.data, loss, relu, number, job.epochs, repr(sorted(options.items()))
-    if key not in _RUNS:
-        with job.progress(title, "steps") as report:
-            _RUNS[key] = train_digits(
-                training_images(job),
-                loss,
-                epochs=job.epochs or EPOCHS,
-                dim=2,
-                network=functools.partial(DeeperLeNet, last_relu=relu),
-                options=options,
-                rate=RATE,
-                batch_size=BATCH,
-                seed=number,
-                progress=report,
-            )
-    return _RUNS[key]
+@dataclass(frozen=True, kw_only=True)
+class Plane:
+    """A run of the deeper LeNet with 2-D features.
+
+    Args:
+        loss: of `create_head`.
+        options: of the loss.
+        relu: a ReLU on the features.
+        seed: of start and order; the job's first by default.
+    """
+
+    loss: str
+    options: Mapping[str, Any] = field(default_factory=dict)
+    relu: bool = False
+    seed: int | None = None
+
+
+def train_planes(job: Job, planes: Sequence[Plane]) -> list[TrainedDigits]:
+    """Train each of them, in order; the same run is trained once, whichever item asks for it."""
+
+    def settings(plane: Plane) -> dict[str, Any]:
+        network = functools.partial(DeeperLeNet, last_relu=plane.relu)
+        seed = job.seeds[0] if plane.seed is None else plane.seed
+        return {"dim": 2, "network": network, "options": plane.options, "rate": RATE, "batch_size": BATCH, "seed": seed}
+
+    def key(plane: Plane) -> Any:
+        options = repr(sorted(plane.options.items()))
+        return job.data, plane.loss, plane.relu, settings(plane)["seed"], job.epochs, options
+
+    left = {key(plane): plane for plane in planes if key(plane) not in _RUNS}
+    if left:
+        images, epochs = training_images(job), job.epochs or EPOCHS
+        steps, first = epochs * (len(images.labels) // BATCH), next(iter(left.values()))
+        with job.training(len(left), steps, lambda: seconds_a_step(images, first.loss, **settings(first))) as part:
+            for number, (name, plane) in enumerate(left.items()):
+                _RUNS[name] = train_digits(images, plane.loss, epochs=epochs, progress=part(number), **settings(plane))
+    return [_RUNS[key(plane)] for plane in planes]
 
 
 def panel_of(job: Job, title: str, trained: TrainedDigits) -> tuple[str, Tensor, Tensor]:
@@ -116,10 +133,8 @@ def how(job: Job) -> list[str]:
 @item("sphereface/fig8")
 def last_relu(job: Job) -> Outcome:
     """Fig. 8: 2-D features with and without the last ReLU."""
-    runs = {
-        "with the last ReLU": train_plane(job, "with ReLU", "softmax", relu=True, bias=False),
-        "without": train_plane(job, "without ReLU", "softmax", bias=False),
-    }
+    planes = [Plane(loss="softmax", options={"bias": False}, relu=relu) for relu in (True, False)]
+    runs = dict(zip(("with the last ReLU", "without"), train_planes(job, planes), strict=True))
     panels = [panel_of(job, title, trained) for title, trained in runs.items()]
     quadrant = [100 * float((features >= 0).all(1).double().mean()) for _, features, _ in panels]
     empty = [spread(features, labels).empty for _, features, labels in panels[1:]]
@@ -145,10 +160,8 @@ def last_relu(job: Job) -> Outcome:
 @item("sphereface/fig11")
 def bias(job: Job) -> Outcome:
     """Fig. 11: 2-D features with and without a bias in the last layer."""
-    runs = {
-        "with bias": train_plane(job, "with bias", "softmax", bias=True),
-        "without bias": train_plane(job, "without bias", "softmax", bias=False),
-    }
+    planes = [Plane(loss="softmax", options={"bias": bias}) for bias in (True, False)]
+    runs = dict(zip(("with bias", "without bias"), train_planes(job, planes), strict=True))
     panels = [panel_of(job, title, trained) for title, trained in runs.items()]
     findings = []
     for (title, features, labels), trained in zip(panels, runs.values(), strict=True):
@@ -170,11 +183,12 @@ def bias(job: Job) -> Outcome:
 def larger_margin(job: Job) -> Outcome:
     """Fig. 12: softmax and A-Softmax with m = 2, 3, 4, on training and test images."""
     _, test = mnist(job.data)
-    runs = {"softmax": train_plane(job, "softmax", "softmax", bias=False)}
     steps = (job.epochs or EPOCHS) * len(training_images(job).labels) // BATCH
     anneal = {**RELEASED_ANNEAL, "gamma": 3 * 199 / steps}
-    for m in (2, 3, 4):
-        runs[f"A-Softmax, m = {m}"] = train_plane(job, f"m = {m}", "sphereface", margin=m, anneal=anneal)
+    planes = {"softmax": Plane(loss="softmax", options={"bias": False})} | {
+        f"A-Softmax, m = {m}": Plane(loss="sphereface", options={"margin": m, "anneal": anneal}) for m in (2, 3, 4)
+    }
+    runs = dict(zip(planes, train_planes(job, list(planes.values())), strict=True))
     panels = [panel_of(job, f"{title}, training", trained) for title, trained in runs.items()]
     tests = [(f"{title}, test", trained.features(test), test.labels) for title, trained in runs.items()]
     ratios, scores, findings = [], [], []
@@ -216,10 +230,8 @@ _TEN_CLASSES = 0.55
 def norms_and_counts(job: Job) -> Outcome:
     """Fig. 9, its MNIST half: the length of a prototype against the number of samples of its class."""
     counts = torch.bincount(training_images(job).labels, minlength=10).double()
-    norms = []
-    for seed in job.seeds:
-        trained = train_plane(job, f"seed {seed}", "softmax", seed=seed, bias=True)
-        norms.append(trained.head.weight.detach().norm(dim=1).double())
+    runs = train_planes(job, [Plane(loss="softmax", options={"bias": True}, seed=seed) for seed in job.seeds])
+    norms = [trained.head.weight.detach().norm(dim=1).double() for trained in runs]
     correlations = [float(torch.corrcoef(torch.stack([counts, norm]))[0, 1]) for norm in norms]
     mean = sum(correlations) / len(correlations)
     claim = job.claim(

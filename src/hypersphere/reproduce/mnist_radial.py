@@ -11,18 +11,20 @@ from torch import Tensor
 
 from hypersphere.geometry import normalize
 from hypersphere.plots import Line, Panel, draw_features, draw_panels, new_figure
-from hypersphere.reproduce.digits import train_digits
+from hypersphere.reproduce.digits import seconds_a_step, train_digits
 from hypersphere.reproduce.items import Finding, Job, Outcome, item
-from hypersphere.reproduce.mnist_items import EPOCHS, accuracy, how, mnist, panel_of, train_plane
+from hypersphere.reproduce.mnist_items import EPOCHS, Plane, accuracy, how, mnist, panel_of, train_planes
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
+
+_BATCH = 256
 
 
 @item("normface/fig2")
 def radial(job: Job) -> Outcome:
     """Fig. 2: 2-D features under softmax, and the probability of class 0 over the plane."""
-    trained = train_plane(job, "without bias", "softmax", bias=False)
+    (trained,) = train_planes(job, [Plane(loss="softmax", options={"bias": False})])
     title, features, labels = panel_of(job, "softmax, without bias", trained)
     euclidean, angular = mixed_up(features, labels)
     findings = [
@@ -76,7 +78,8 @@ def _draw_radial(title: str, features: Tensor, labels: Tensor, weight: Tensor) -
 @item("normface/fig3")
 def bias_at_zero(job: Job) -> Outcome:
     """Fig. 3: with a bias a class may lie around zero, where its directions mean nothing."""
-    runs = {seed: train_plane(job, f"seed {seed}", "softmax", seed=seed, bias=True) for seed in job.seeds}
+    planes = [Plane(loss="softmax", options={"bias": True}, seed=seed) for seed in job.seeds]
+    runs = dict(zip(job.seeds, train_planes(job, planes), strict=True))
     panels, shares, findings = [], [], []
     for seed, trained in runs.items():
         _, features, labels = panel_of(job, "", trained)
@@ -114,19 +117,29 @@ def _draw_ratios(ratios: dict[int, list[float]], each: int) -> Figure:
 def norm_ratio(job: Job) -> Outcome:
     """Largest Margins Fig. 1, its MNIST curve: the ratio of the longest to the shortest prototype."""
     train, _ = mnist(job.data)
-    ratios: dict[int, list[float]] = {}
-    for seed in job.seeds:
-        values = ratios.setdefault(seed, [])
+    ratios: dict[int, list[float]] = {seed: [] for seed in job.seeds}
+    epochs, each = job.epochs or EPOCHS, len(train.labels) // _BATCH
 
-        def watch(step: int, head: Any, values: list[float] = values) -> None:
-            lengths = head.weight.detach().norm(dim=1)
-            values.append(float(lengths.max() / lengths.min()))
+    def measure() -> float:
+        return seconds_a_step(train, "softmax", dim=128, batch_size=_BATCH)
 
-        with job.progress(f"seed {seed}", "steps") as report:
+    with job.training(len(ratios), epochs * each, measure) as part:
+        for number, (seed, values) in enumerate(ratios.items()):
+
+            def watch(step: int, head: Any, values: list[float] = values) -> None:
+                lengths = head.weight.detach().norm(dim=1)
+                values.append(float(lengths.max() / lengths.min()))
+
             train_digits(
-                train, "softmax", epochs=job.epochs or EPOCHS, dim=128, seed=seed, progress=report, watch=watch
+                train,
+                "softmax",
+                epochs=epochs,
+                dim=128,
+                batch_size=_BATCH,
+                seed=seed,
+                progress=part(number),
+                watch=watch,
             )
-    each = len(train.labels) // 256
     ends = [values[each - 1 :: each] for values in ratios.values()]
     above = max(
         (step + 1 for values in ratios.values() for step, value in enumerate(values) if value >= 1.3), default=0

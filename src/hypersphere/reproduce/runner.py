@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 from hypersphere.core import install_hint, is_installed
@@ -39,6 +40,7 @@ def run_entry(
     jobs: int = 1,
     device: str = "cpu",
     progress: ProgressFactory = silent,
+    announce: Callable[[str], None] = lambda _: None,
 ) -> Result:
     """Run one item and write its result and figures.
 
@@ -51,6 +53,7 @@ def run_entry(
         cache: of the runs of `pocket` items; `folder/cache` by default.
         jobs, device: of `pocket` items that train.
         progress: shown while it runs.
+        announce: called with a sentence before something long begins.
     """
     problem = missing(entry, data)
     run = find_item(entry.id)
@@ -66,6 +69,7 @@ def run_entry(
         jobs=jobs,
         device=device,
         progress=progress,
+        announce=announce,
     )
     outcome = run(job)
     used = seeds if outcome.seeds is None else outcome.seeds

@@ -21,7 +21,8 @@ if TYPE_CHECKING:
 OPTIMUM_DEGREES = 74.8585
 """The class margin of the best packing of 8 points in 3-D; the paper prints 74.86."""
 
-
+TOY_STEPS = 13_000
+"""Optimisation steps per loss, by default."""
 CONVERGED_DEGREES = 0.1
 """Prototypes that turn by less than this over the second half of the steps have converged."""
 
@@ -80,7 +81,7 @@ def solve_toy(
     num_classes: int = 8,
     dim: int = 3,
     samples_per_class: int = 10,
-    steps: int = 13_000,
+    steps: int = TOY_STEPS,
     learning_rate: float = 1.0,
     seed: int = 0,
     progress: Reporter | None = None,

@@ -30,6 +30,7 @@ def test_from_training_to_page_and_again(
     command = ["reproduce", "normface/table1", "--seeds", "2", "--out", str(tmp_path / "out")]
     assert main(command) == 0
     text = capsys.readouterr().out
+    assert text.startswith("2 runs to train, 4 steps in all\nabout ")
     assert "2 runs in" in text
     assert "normalising raises the accuracy of inner products" in text
     result = json.loads((tmp_path / "out" / "results" / "normface-table1.json").read_text())
@@ -44,6 +45,7 @@ def test_from_training_to_page_and_again(
 
     monkeypatch.setattr(runs, "train_and_measure", never)
     assert main(command) == 0
+    assert "to train" not in capsys.readouterr().out
     again = json.loads((tmp_path / "out" / "results" / "normface-table1.json").read_text())
     assert again["findings"] == result["findings"]
 
@@ -66,7 +68,7 @@ def test_a_failed_run_is_said(
     ("words", "message"),
     [
         (["--jobs", "0"], "--jobs"),
-        (["--device", "tpu"], "--device='tpu' is unknown"),
+        (["--device", "tpu"], "device='tpu' is unknown"),
         (["--device", "cuda"], "no CUDA"),
     ],
 )

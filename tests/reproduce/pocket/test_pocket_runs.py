@@ -13,13 +13,17 @@ from hypersphere.reproduce.pocket import images, measure
 from hypersphere.reproduce.pocket.images import painted, training_images
 from hypersphere.reproduce.pocket.measure import Mirrored, measure_classes, measure_people
 from hypersphere.reproduce.pocket.records import Record, read_record, record_path, write_record
-from hypersphere.reproduce.pocket.runs import gather, train_and_measure
+from hypersphere.reproduce.pocket.runs import Count, gather, train_and_measure
 from hypersphere.reproduce.pocket.settings import Setting, classes, features, people, unique
 from hypersphere.training.recipe import DataSettings
 
 ONE, TWO = people("one", "softmax"), people("two", "normface")
 SAME = Setting("one", ONE.overrides, "classes")
 TINY = ("data.identities=4", "data.images_per_identity=3", "train.steps=2", "train.batch_size=4")
+
+
+def uncounted(steps: int) -> None:
+    pass
 
 
 class Counting:
@@ -29,8 +33,9 @@ class Counting:
         self.calls: list[tuple[str, int]] = []
         self.breaks = breaks
 
-    def __call__(self, setting: Setting, seed: int, cache: Path, device: str) -> Record:
+    def __call__(self, setting: Setting, seed: int, cache: Path, device: str, count: Count) -> Record:
         self.calls.append((setting.title, seed))
+        count(20)
         if setting.title == self.breaks:
             raise OSError("disk full")
         return Record(setting.title, seed, 0.1, numbers={"pairs": 90.0 + seed}, arrays={"pairs": np.array([True])})
@@ -43,7 +48,8 @@ def test_a_run_is_made_once(tmp_path: Path) -> None:
         [ONE, again, TWO], (0, 1), tmp_path, runner=runner, progress=lambda done, total: shown.append((done, total))
     )
     assert sorted(runner.calls) == [("one by another name", 0), ("one by another name", 1), ("two", 0), ("two", 1)]
-    assert shown[-1] == (4, 4)
+    assert shown[:3] == [(20, 4 * 620), (620, 4 * 620), (640, 4 * 620)]
+    assert shown[-1] == (4 * 620, 4 * 620)
     assert not got.failures
     more = Counting()
     got = gather([ONE, TWO], (0, 1, 2), tmp_path, runner=more)
@@ -52,7 +58,10 @@ def test_a_run_is_made_once(tmp_path: Path) -> None:
 
 
 def test_a_run_that_breaks_is_reported_and_tried_again(tmp_path: Path) -> None:
-    got = gather([ONE, TWO], (0,), tmp_path, runner=Counting(breaks="one"))
+    shown: list[int] = []
+    broken = Counting(breaks="one")
+    got = gather([ONE, TWO], (0,), tmp_path, runner=broken, progress=lambda done, total: shown.append(done))
+    assert shown == [20, 620, 640, 1240]  # what a broken run leaves out is counted too
     assert got.failures == {ONE.key(0): "one, seed 0: OSError: disk full"}
     assert set(got.records) == {TWO.key(0)}
     better = Counting()
@@ -164,29 +173,29 @@ def test_classes_are_measured_as_plain_loops_do(tmp_path: Path) -> None:
 
 @pytest.mark.usefixtures("small")
 def test_a_real_run_of_each_measure(tmp_path: Path) -> None:
-    seen = train_and_measure(people("p", "softmax", *TINY), 0, tmp_path, "cpu")
+    seen = train_and_measure(people("p", "softmax", *TINY), 0, tmp_path, "cpu", uncounted)
     assert len(seen.arrays["pairs"]) == 40
     assert {"pairs", "probes", "precisions", "rank-1", "fisher", "class margin", "logit spread"} <= set(seen.numbers)
     known = classes("c", "cosface", "train.batch_size=4", "train.checkpoint_every=1", count=4, images=3, steps=2)
-    record = train_and_measure(known, 0, tmp_path, "cpu")
+    record = train_and_measure(known, 0, tmp_path, "cpu", uncounted)
     assert record.arrays["history"][:, 0].tolist() == [1, 2]
     assert len(record.arrays["samples"]) == 8
     toy = features("f", "sphereface2", "train.batch_size=4", count=3, dim=2, steps=2)
-    drawn = train_and_measure(toy, 0, tmp_path, "cpu")
+    drawn = train_and_measure(toy, 0, tmp_path, "cpu", uncounted)
     assert drawn.arrays["features"].shape == (600, 2)
     assert drawn.arrays["bias"].shape == (1,)
 
 
 @pytest.mark.usefixtures("small")
 def test_the_same_run_is_the_same_record(tmp_path: Path) -> None:
-    one, two = (train_and_measure(people("p", "softmax", *TINY), 0, tmp_path, "cpu") for _ in range(2))
+    one, two = (train_and_measure(people("p", "softmax", *TINY), 0, tmp_path, "cpu", uncounted) for _ in range(2))
     assert one.numbers == two.numbers
 
 
 @pytest.mark.usefixtures("small")
 def test_a_collapse_is_a_record(tmp_path: Path) -> None:
     wild = people("wild", "softmax", *TINY, "optimizer.kind=sgd", "optimizer.rate=1e30", "train.log_every=1")
-    record = train_and_measure(wild, 0, tmp_path, "cpu")
+    record = train_and_measure(wild, 0, tmp_path, "cpu", uncounted)
     assert "the loss is" in record.stopped
     assert not record.numbers
 
@@ -195,6 +204,8 @@ def test_a_collapse_is_a_record(tmp_path: Path) -> None:
 def test_several_processes(tmp_path: Path) -> None:
     settings = [people("a", "softmax", *TINY), people("b", "no_such_loss", *TINY)]
     settings.append(classes("c", "cosface", "train.batch_size=4", count=3, images=3, steps=2))
-    got = gather(settings, (0,), tmp_path, jobs=2)
+    shown: list[tuple[int, int]] = []
+    got = gather(settings, (0,), tmp_path, jobs=2, progress=lambda done, total: shown.append((done, total)))
+    assert shown[-1] == (6, 6)
     assert len(got.records) == 2
     assert "no_such_loss" in next(iter(got.failures.values()))

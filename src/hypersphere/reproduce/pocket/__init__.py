@@ -12,17 +12,21 @@ from hypersphere.reproduce.pocket import (  # register their items
     sphereface2_items,
     sphereface_items,
 )
+from hypersphere.reproduce.pocket.estimate import Plan, estimate_seconds, plan_runs
 from hypersphere.reproduce.pocket.evidence import settings_of
 from hypersphere.reproduce.pocket.runs import Gathered, gather
 from hypersphere.reproduce.pocket.settings import Setting
 
 __all__ = [
     "Gathered",
+    "Plan",
     "Setting",
+    "estimate_seconds",
     "gather",
     "imbalance_items",
     "margin_items",
     "normface_items",
+    "plan_runs",
     "ranking_items",
     "settings_of",
     "sphereface2_items",

@@ -251,7 +251,7 @@ def pocket_item(name: str, settings: Sequence[Setting]) -> Callable[[Judge], Jud
 
     def enter(judge: Judge) -> Judge:
         def run(job: Job) -> Outcome:
-            with job.progress(name, "runs") as report:
+            with job.progress(name, "steps") as report:
                 got = gather(settings, job.seeds, job.cache, jobs=job.jobs, device=job.device, progress=report)
             if got.failures:
                 raise ValueError(f"{name}: {len(got.failures)} runs failed, first {next(iter(got.failures.values()))}")

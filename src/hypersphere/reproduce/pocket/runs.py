@@ -5,10 +5,11 @@ from __future__ import annotations
 import tempfile
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from concurrent.futures import Future, ProcessPoolExecutor, as_completed
+from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from dataclasses import dataclass, field
 from multiprocessing import get_context
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
@@ -18,14 +19,18 @@ from hypersphere.core import Reporter
 from hypersphere.data import ImageSource
 from hypersphere.heads import Head
 from hypersphere.reproduce.pocket import measure
+from hypersphere.reproduce.pocket.estimate import plan_runs, steps_of
 from hypersphere.reproduce.pocket.images import paint_all, training_images, unseen_images
 from hypersphere.reproduce.pocket.records import Record, read_record, write_record
-from hypersphere.reproduce.pocket.settings import Setting, unique
+from hypersphere.reproduce.pocket.settings import Setting
 from hypersphere.reproduce.results import describe_machine
 from hypersphere.training import Processes, Recipe, Trained, Trainer, TrainingStopped, train_recipe
 
-Runner = Callable[[Setting, int, Path, str], Record]
-"""Called with setting, seed, cache and device; trains and measures."""
+Count = Callable[[int], None]
+"""Called with the number of optimizer steps that were done since the last call."""
+Runner = Callable[[Setting, int, Path, str, Count], Record]
+"""Called with setting, seed, cache and device, and what counts its steps; trains and measures."""
+_LOOK_SECONDS = 0.2
 
 
 @dataclass(frozen=True)
@@ -62,12 +67,11 @@ def gather(
         cache: folder of records and painted images.
         jobs: processes.
         device: of all of them.
-        progress: called with runs.
+        progress: called with optimizer steps, of all runs that are not in the cache.
         runner: in place of training, in this process.
     """
-    runs = unique(settings, seeds)
-    records = {key: record for key in runs if (record := read_record(cache, key)) is not None}
-    left = {key: run for key, run in runs.items() if key not in records}
+    plan = plan_runs(settings, seeds, cache)
+    records, left, total = dict(plan.records), plan.left, plan.steps
     failures: dict[str, str] = {}
     report = progress or (lambda done, total: None)
 
@@ -78,41 +82,79 @@ def gather(
             failures[key] = f"{setting.title}, seed {seed}: {problem or 'it left no record'}"
         else:
             records[key] = record
-        report(len(runs) - len(left) + len(failures) + len(records.keys() & left.keys()), len(runs))
 
     if jobs == 1 or len(left) <= 1 or runner is not None:
+        done = 0
+
+        def count(steps: int) -> None:
+            nonlocal done
+            done += steps
+            report(done, total)
+
         for key, (setting, seed) in left.items():
-            keep(key, run_and_write(setting, seed, cache, device, runner or train_and_measure))
+            keep(key, run_and_write(setting, seed, cache, device, runner or train_and_measure, count))
         return Gathered(records, failures)
     _paint(left.values(), cache)
-    with ProcessPoolExecutor(min(jobs, len(left)), get_context("spawn"), _one_thread) as pool:
+    context = get_context("spawn")
+    counter = context.Value("q", 0)
+    with ProcessPoolExecutor(min(jobs, len(left)), context, _start_worker, (counter,)) as pool:
         futures: dict[Future[str], str] = {
-            pool.submit(run_and_write, setting, seed, cache, device, train_and_measure): key
+            pool.submit(run_and_write, setting, seed, cache, device, train_and_measure, _count_in_worker): key
             for key, (setting, seed) in left.items()
         }
-        for future in as_completed(futures):
-            error = future.exception()
-            keep(futures[future], _message(error) if error is not None else future.result())
+        waiting = set(futures)
+        while waiting:
+            finished, waiting = wait(waiting, timeout=_LOOK_SECONDS, return_when=FIRST_COMPLETED)
+            for future in finished:
+                error = future.exception()
+                keep(futures[future], _message(error) if error is not None else future.result())
+            report(counter.value, total)
     return Gathered(records, failures)
 
 
-def run_and_write(setting: Setting, seed: int, cache: Path, device: str, runner: Runner) -> str:
-    """Run and write the record; returns what went wrong, nothing where all went well."""
+def run_and_write(setting: Setting, seed: int, cache: Path, device: str, runner: Runner, count: Count) -> str:
+    """Run and write the record; returns what went wrong, nothing where all went well.
+
+    Steps that a run leaves out, because it stopped or broke, are counted at its end.
+    """
+    left = steps_of(setting, seed)
+
+    def counted(steps: int) -> None:
+        nonlocal left
+        left -= steps
+        count(steps)
+
     try:
-        write_record(cache, setting.key(seed), runner(setting, seed, cache, device))
+        write_record(cache, setting.key(seed), runner(setting, seed, cache, device, counted))
     except Exception as error:  # a run that breaks must not take the others with it
         return _message(error)
+    finally:
+        count(left)
     return ""
 
 
-def train_and_measure(setting: Setting, seed: int, cache: Path, device: str) -> Record:
+class _StepCount:
+    """Tells a `Count` the steps of a trainer, stage after stage."""
+
+    def __init__(self, count: Count) -> None:
+        self.count, self.last = count, 0
+
+    def begin(self, done: int) -> None:
+        self.last = done
+
+    def __call__(self, done: int, total: int, note: str = "") -> None:
+        self.count(done - self.last)
+        self.last = done
+
+
+def train_and_measure(setting: Setting, seed: int, cache: Path, device: str, count: Count) -> Record:
     """Train a setting in a folder that is thrown away, and measure the network."""
     recipe, start, folder = setting.recipe(seed), time.monotonic(), cache / "images"
     train, new = training_images(recipe.data, folder, new=setting.measure != "people")
     history: list[tuple[float, ...]] = []
     try:
         with tempfile.TemporaryDirectory() as place:
-            trained = _train(recipe, Path(place), train, new, device, history)
+            trained = _train(recipe, Path(place), train, new, device, history, _StepCount(count))
             embed = measure.embedder(trained.backbone, recipe.augment, device)
             people = None if new is not None else measure.measure_people(embed, unseen_images(recipe.data, folder))
     except TrainingStopped as stopped:
@@ -140,6 +182,7 @@ def _train(
     new: ImageSource | None,
     device: str,
     history: list[tuple[float, ...]],
+    progress: _StepCount,
 ) -> Trained:
     """Train all stages; with checkpoints before the end, `history` gets step, accuracy, class and sample margin."""
 
@@ -155,7 +198,7 @@ def _train(
         history.append((step, numbers["accuracy"], numbers["class margin"], numbers["sample margin"]))
         return {"accuracy": numbers["accuracy"]}
 
-    return train_recipe(recipe, folder, make)
+    return train_recipe(recipe, folder, make, progress)
 
 
 def _paint(runs: Iterable[tuple[Setting, int]], cache: Path) -> None:
@@ -164,8 +207,19 @@ def _paint(runs: Iterable[tuple[Setting, int]], cache: Path) -> None:
         paint_all(data, cache / "images", measure_)
 
 
-def _one_thread() -> None:
+_counter: Any = None
+"""In a worker, the steps that all workers have done; shared memory with a lock."""
+
+
+def _start_worker(counter: Any) -> None:
+    global _counter  # noqa: PLW0603
+    _counter = counter
     torch.set_num_threads(1)
+
+
+def _count_in_worker(steps: int) -> None:
+    with _counter.get_lock():
+        _counter.value += steps
 
 
 def _message(error: BaseException) -> str:
