@@ -9,10 +9,11 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from hypersphere.cli.commands.advise import MARGINS
+from hypersphere.cli.output import Results
 from hypersphere.theory import Advice, Choice, Setting, advise, termination_angle, warn
 
 
-def run(options: argparse.Namespace) -> None:
+def run(options: argparse.Namespace) -> Results:
     """Print the recommendation, its alternatives and the warnings."""
     counts = None if options.counts is None else read_counts(options.counts)
     if options.classes is None and counts is None:
@@ -21,8 +22,12 @@ def run(options: argparse.Namespace) -> None:
     advice = advise(classes, options.dim, scale=options.scale, class_counts=counts)
     _print_advice(advice)
     own = {name: getattr(options, name) for name in MARGINS if getattr(options, name) is not None}
-    if own:
-        _print_own(Setting(num_classes=classes, dim=options.dim, scale=advice.setting.scale, **own), own)
+    if not own:
+        return Results({"advice": advice})
+    setting = Setting(num_classes=classes, dim=options.dim, scale=advice.setting.scale, **own)
+    angle = termination_angle(setting)
+    _print_own(setting, own, angle)
+    return Results({"advice": advice, "own": {"setting": setting, "ends_at": angle, "warnings": warn(setting)}})
 
 
 def read_counts(path: Path) -> list[int]:
@@ -70,7 +75,7 @@ def _print_advice(advice: Advice) -> None:
         )
         print(f"    ldam, max_margin={uneven.max_margin:.3f} (rarest class; {uneven.min_margin:.3f} for the largest)\n")
         print("and add the zero_centroid regulariser (largest-margins sec. 3.2).\n")
-    print(textwrap.fill("The rule is an observation at 85,742 classes, not a theorem; the scale is a convention.", 110))
+    print(textwrap.fill("The rule is an observation at 85,742 classes, not a theorem; the scale is a convention.", 79))
 
 
 def _print_alternatives(alternatives: Iterable[tuple[float, tuple[Choice, ...]]]) -> None:
@@ -81,8 +86,7 @@ def _print_alternatives(alternatives: Iterable[tuple[float, tuple[Choice, ...]]]
     print()
 
 
-def _print_own(setting: Setting, own: dict[str, float]) -> None:
-    angle = termination_angle(setting)
+def _print_own(setting: Setting, own: dict[str, float], angle: float | None) -> None:
     named = ", ".join(f"{name} = {value:g}" for name, value in own.items())
     print(f"\nYours, {named}: ends " + ("never" if angle is None else f"at {math.degrees(angle):.2f} degrees"))
     _print_notes(warn(setting))
@@ -90,4 +94,4 @@ def _print_own(setting: Setting, own: dict[str, float]) -> None:
 
 def _print_notes(notes: Iterable[str], indent: str = "") -> None:
     for note in notes:
-        print(textwrap.fill(f"! {note}", 110, initial_indent=indent, subsequent_indent=f"{indent}  "))
+        print(textwrap.fill(f"! {note}", 79, initial_indent=indent, subsequent_indent=f"{indent}  "))

@@ -7,6 +7,7 @@ import datetime as dt
 import os
 import platform
 import tempfile
+import textwrap
 import time
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,7 @@ import torch
 from torch import Tensor
 
 from hypersphere.cli.bench_rows import append_row, device_name
+from hypersphere.cli.output import Results, note
 from hypersphere.core import check_integer
 from hypersphere.core.config import build
 from hypersphere.data import PocketFaces, open_source, write_records
@@ -46,7 +48,7 @@ class Crowd:
         return self.source.batch(np.asarray(indices) % len(self.source))
 
 
-def run_train(options: argparse.Namespace) -> None:
+def run_train(options: argparse.Namespace) -> Results:
     """Measure each backbone and print a line for it."""
     for name, least in (("batch_size", 1), ("steps", 1), ("warmup", 1), ("classes", 2)):
         check_integer(f"--{name.replace('_', '-')}", getattr(options, name), least)
@@ -58,11 +60,12 @@ def run_train(options: argparse.Namespace) -> None:
         device = device_name(processes.device.type)
         if options.workers is None:
             options.workers = min(8, os.cpu_count() or 1) if processes.device.type == "cuda" else 0
-        print(
+        what = (
             f"whole training steps on {device}: {options.size}x{options.size} JPEG files, batch {options.batch_size},"
             f" {options.precision}, CosFace with {options.classes:,} classes, {options.workers} loading processes,"
-            f" {'compiled' if options.compile else 'not compiled'}\n"
+            f" {'compiled' if options.compile else 'not compiled'}"
         )
+        note(f"{textwrap.fill(what, 79)}\n")
         print(
             f"{'backbone':<14}{'images/s':>10}{'ms a step':>11}{'waiting for data':>18}{'GPU memory':>12}", flush=True
         )
@@ -70,13 +73,16 @@ def run_train(options: argparse.Namespace) -> None:
         write_records(PocketFaces(_IDENTITIES, _IMAGES, options.size), faces, quality=95)
         steps = options.warmup + options.steps
         source = Crowd(open_source(str(faces)), options.batch_size * steps, options.classes)
+        rows = []
         for name in options.backbones.split(","):
             row = measure(name, source, Path(place) / name, processes, options)
             memory = f"{row['gpu_gib']:.1f} GiB" if row["gpu_gib"] else "-"
             speed = f"{row['images_per_s']:>10,.0f}{row['ms']:>11.1f}{row['waiting']:>18.1%}"
             print(f"{name:<14}{speed}{memory:>12}", flush=True)
+            rows.append({**row, "device": device})
             if options.csv is not None:
-                append_row(options.csv, {**row, "device": device})
+                append_row(options.csv, rows[-1])
+    return Results({"rows": rows})
 
 
 def measure(

@@ -15,7 +15,7 @@ import resource
 import statistics
 import sys
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -27,6 +27,7 @@ import torch
 from hypersphere.cli.bench_plan import run_plan
 from hypersphere.cli.bench_rows import append_row, device_name, measured_device
 from hypersphere.cli.contestants import FLOOR, Size, Step, contestants, draw
+from hypersphere.cli.output import Results, note
 from hypersphere.core import Progress, check_integer, import_extra
 from hypersphere.plots import Line, Panel, draw_panels, save_figure
 from hypersphere.version import __version__
@@ -46,13 +47,12 @@ class Measured(NamedTuple):
     memory: float
 
 
-def run_head(options: argparse.Namespace) -> None:
+def run_head(options: argparse.Namespace) -> Results:
     """Measure every contestant at every size, and print a table for each; or plan for several processes."""
     if options.threads is None:
         options.threads = torch.get_num_threads()
     if options.plan is not None:
-        run_plan(options)
-        return
+        return run_plan(options)
     if options.check:
         raise ValueError("--check belongs to --plan: give --plan C N d P too")
     device = measured_device(options.device)
@@ -74,14 +74,18 @@ def run_head(options: argparse.Namespace) -> None:
     if options.figure is not None:
         import_extra("matplotlib", "--figure")
     results: dict[int, dict[str, Measured | str]] = {}
+    table: list[dict[str, Any]] = []
     for text in classes.split(","):
         size = Size(rows, options.dim, int(text), device, options.threads)
         results[size.classes] = measure_size(size, options.repeats, options.only)
         print_table(size, options.repeats, results[size.classes])
-        if options.csv is not None:
-            append_rows(options.csv, size, results[size.classes])
+        for row in rows_of(size, results[size.classes]):
+            table.append(row)
+            if options.csv is not None:
+                append_row(options.csv, row)
     if options.figure is not None:
         save_figure(draw_figure(results), options.figure)
+    return Results({"rows": table})
 
 
 def measure_size(size: Size, repeats: int, only: str | None) -> dict[str, Measured | str]:
@@ -222,51 +226,45 @@ def print_table(size: Size, repeats: int, results: dict[str, Measured | str]) ->
     """Time, ratio to the floor, and memory."""
     floor = results[FLOOR]
     kind = "bfloat16 products" if size.gpu else f"float32, {size.threads} thread{'s' * (size.threads != 1)}"
-    print(
-        f"\n{device_name(size.device)}: {size.rows} x {size.dim}, {size.classes:,} classes, forward + backward, {kind}"
-    )
-    hot = f"{'hot ms':>10}" if size.gpu else ""
-    print(f"{'':38}{'ms':>9} {'(quartiles)':>17}{hot}{'x floor':>9}{'MiB':>10}")
+    shape = f"{size.rows} x {size.dim}, {size.classes:,} classes, forward + backward, {kind}"
+    print(f"\n{device_name(size.device)}:\n{shape}")
+    hot = f"{'hot ms':>8}" if size.gpu else ""
+    print(f"{'':36}{'ms':>8} {'(quartiles)':>15}{hot}{'x floor':>8}{'MiB':>8}")
     for name, own in results.items():
         if isinstance(own, str):
-            print(f"{name:38}{own:>9}")
+            print(f"{name:36}{own:>8}")
             continue
         ratio = f"{own.median / floor.median:.2f}" if isinstance(floor, Measured) else "-"
-        hot = f"{own.hot:10.2f}" if size.gpu else ""
+        hot = f"{own.hot:8.2f}" if size.gpu else ""
         quartiles = f"({own.low:.2f}-{own.high:.2f})"
-        print(f"{name:38}{own.median:9.2f} {quartiles:>17}{hot}{ratio:>9}{own.memory:10,.0f}")
-    print(
-        f"median of {repeats} steps. MiB: peak of a step beyond parameters and inputs, gradients included", flush=True
-    )
+        print(f"{name:36}{own.median:8.2f} {quartiles:>15}{hot}{ratio:>8}{own.memory:8,.0f}")
+    note(f"median of {repeats} steps. MiB: peak of a step beyond parameters and inputs, with gradients")
 
 
-def append_rows(path: Path, size: Size, results: dict[str, Measured | str]) -> None:
-    """Add one row per contestant to the CSV file, with the versions and the machine."""
+def rows_of(size: Size, results: dict[str, Measured | str]) -> Iterator[dict[str, Any]]:
+    """One row per contestant for a CSV file, with the versions and the machine."""
     floor = results[FLOOR]
     for name, own in results.items():
         measured = isinstance(own, Measured)
         numbers = [f"{value:.3f}" for value in own] if isinstance(own, Measured) else [""] * 5
         over = own.median / floor.median if isinstance(own, Measured) and isinstance(floor, Measured) else math.nan
-        append_row(
-            path,
-            {
-                "date_utc": datetime.now(UTC).isoformat(timespec="seconds"),
-                "device": device_name(size.device),
-                "threads": "" if size.gpu else size.threads,
-                "rows": size.rows,
-                "dim": size.dim,
-                "classes": size.classes,
-                "contestant": name,
-                **dict(zip(("median_ms", "low_ms", "high_ms", "hot_ms", "memory_mib"), numbers, strict=True)),
-                "times_floor": f"{over:.3f}" if measured else "",
-                "note": "" if measured else own,
-                "torch": torch.__version__,
-                "triton": _version("triton"),
-                "hypersphere": __version__,
-                "peers": " ".join(f"{name} {_version(name)}" for name in _distributions(name)),
-                "python": platform.python_version(),
-            },
-        )
+        yield {
+            "date_utc": datetime.now(UTC).isoformat(timespec="seconds"),
+            "device": device_name(size.device),
+            "threads": "" if size.gpu else size.threads,
+            "rows": size.rows,
+            "dim": size.dim,
+            "classes": size.classes,
+            "contestant": name,
+            **dict(zip(("median_ms", "low_ms", "high_ms", "hot_ms", "memory_mib"), numbers, strict=True)),
+            "times_floor": f"{over:.3f}" if measured else "",
+            "note": "" if measured else own,
+            "torch": torch.__version__,
+            "triton": _version("triton"),
+            "hypersphere": __version__,
+            "peers": " ".join(f"{name} {_version(name)}" for name in _distributions(name)),
+            "python": platform.python_version(),
+        }
 
 
 def _distributions(contestant: str) -> Iterable[str]:

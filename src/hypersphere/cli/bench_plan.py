@@ -18,6 +18,7 @@ from torch import Tensor, distributed
 from torch.multiprocessing.spawn import start_processes
 
 from hypersphere.cli.bench_rows import device_name, measured_device
+from hypersphere.cli.output import Results
 from hypersphere.core import Progress, check_finite_number, check_integer, check_positive
 from hypersphere.engines import Exchange, Precision
 from hypersphere.heads import create_head
@@ -62,7 +63,7 @@ class Forecast:
         return self.compute + self.exchange
 
 
-def run_plan(options: argparse.Namespace) -> None:
+def run_plan(options: argparse.Namespace) -> Results:
     """Print the forecast for 1, 2, 4 .. P processes and, with --check, compare with processes started here."""
     classes, rows, dim, processes = (
         check_integer(f"--plan's {name}", value, least)
@@ -85,23 +86,27 @@ def run_plan(options: argparse.Namespace) -> None:
     network = Line(options.latency * 1e-6, 1e-9 / options.bandwidth)
     counts = sorted({*itertools.takewhile(lambda p: p <= processes, (2**k for k in range(40))), processes})
     counts = [count for count in counts if rows % count == 0]
+    forecasts: dict[str, list[Forecast]] = {title: [] for title in LOSSES}
     for title, name in LOSSES.items():
         rate = measure_rate(name, rows, dim, classes, device)
         print(f"\n{title}: {1e3 * rate.fixed:.2f} ms + {1e9 * rate.slope:.3f} ms a million classes, forward + backward")
-        print(f"{'processes':>9}{'images/s':>12}{'speed-up':>10}{'ms':>10}{'computing':>11}{'exchange':>10}", end="")
-        print(f"{'sent/process':>14}{'memory/process':>16}")
+        print(f"{'':29}{'milliseconds':>30}{'of a process':>20}")
+        print(f"{'processes':>9}{'images/s':>11}{'speed-up':>9}{'step':>10}", end="")
+        print(f"{'computing':>11}{'exchange':>9}{'sent':>9}{'memory':>11}")
         first: Forecast | None = None
         for count in counts:
             own = forecast(name, classes, rows, dim, count, rate, network, gpu=device == "cuda")
             first = first or own
+            forecasts[title].append(own)
             print(
-                f"{count:9}{rows / own.seconds:12,.0f}{first.seconds / own.seconds:10.2f}{1e3 * own.seconds:10.2f}"
-                f"{1e3 * own.compute:11.2f}{1e3 * own.exchange:10.3f}{own.sent / 1e6:11.2f} MB"
-                f"{own.memory / 2**30:12.2f} GiB",
+                f"{count:9}{rows / own.seconds:11,.0f}{first.seconds / own.seconds:9.2f}{1e3 * own.seconds:10.2f}"
+                f"{1e3 * own.compute:11.2f}{1e3 * own.exchange:9.3f}{own.sent / 1e6:6.1f} MB"
+                f"{own.memory / 2**30:7.2f} GiB",
                 flush=True,
             )
     if options.check:
         check()
+    return Results({"classes": classes, "rows": rows, "dim": dim, "forecasts": forecasts})
 
 
 def forecast(

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from hypersphere.cli.output import Results
 from hypersphere.core import Progress, choose_device
 from hypersphere.data import (
     ImageSource,
@@ -32,38 +33,52 @@ LISTED = 20
 THREADS = 4
 
 
-def inspect(options: argparse.Namespace) -> None:
+def inspect(options: argparse.Namespace) -> Results:
     """Print what a set holds."""
     if options.sample < 0:
         raise ValueError(f"--sample {options.sample} must be 0 (all) or more")
     source = _open(options)
     count = len(source)
     labels = np.asarray(source.labels)
-    print(f"{'format':<14}{options.format or _guess(options.source)}")
+    found: dict[str, Any] = {
+        "format": options.format or _guess(options.source),
+        "images": count,
+        "identities": source.num_classes,
+    }
+    print(f"{'format':<14}{found['format']}")
     print(f"{'images':<14}{count:,}")
     print(f"{'identities':<14}{source.num_classes:,}")
     if source.num_classes:
         each = np.bincount(labels[labels >= 0])
+        found["per_identity"] = {"least": each.min(), "median": np.median(each), "most": each.max()}
         print(f"{'per identity':<14}least {each.min():,}, median {np.median(each):,g}, most {each.max():,}")
     if (labels < 0).any():
-        print(f"{'no identity':<14}{(labels < 0).sum():,}")
+        found["no_identity"] = (labels < 0).sum()
+        print(f"{'no identity':<14}{found['no_identity']:,}")
     same = getattr(source, "same", None)
     if same is not None:
+        found["pairs"] = {"all": len(same), "of_one_person": same.sum()}
         print(f"{'pairs':<14}{len(same):,}, {same.sum():,} of one person")
     cameras = getattr(source, "cameras", None)
     if cameras is not None:
-        print(f"{'cameras':<14}{len(np.unique(cameras))}")
-    wanted = min(options.sample or count, count)
+        found["cameras"] = len(np.unique(cameras))
+        print(f"{'cameras':<14}{found['cameras']}")
+    return Results({**found, **_inspect_images(source, min(options.sample or count, count))})
+
+
+def _inspect_images(source: ImageSource, wanted: int) -> dict[str, Any]:
+    """Print what reading some images tells; nothing of it without Pillow, where the set is not one of pixels."""
     try:
-        sizes, unreadable = _read(source, np.linspace(0, count - 1, wanted).round().astype(np.int64))
-    except ModuleNotFoundError as error:  # without Pillow; sets of pixels are read all the same
+        sizes, unreadable = _read(source, np.linspace(0, len(source) - 1, wanted).round().astype(np.int64))
+    except ModuleNotFoundError as error:
         print(f"Sizes and unreadable images are left out: {error}")
-        return
+        return {}
     common = ", ".join(f"{size} ({number:,})" for size, number in sizes.most_common(4))
     more = f" and {len(sizes) - 4} more" if len(sizes) > 4 else ""
     print(f"{'sizes':<14}{common or '-'}{more}")
     print(f"{'unreadable':<14}{len(unreadable):,} of {wanted:,} read")
     _list(unreadable)
+    return {"read": wanted, "sizes": dict(sizes.most_common()), "unreadable": unreadable}
 
 
 def _read(source: ImageSource, indices: npt.NDArray[np.int64]) -> tuple[Counter[str], list[str]]:
@@ -79,7 +94,7 @@ def _read(source: ImageSource, indices: npt.NDArray[np.int64]) -> tuple[Counter[
     return sizes, unreadable
 
 
-def pack(options: argparse.Namespace) -> None:
+def pack(options: argparse.Namespace) -> Results:
     """Write tar shards or a .rec."""
     refuse_existing(options.out)
     settings: dict[str, Any] = {}
@@ -95,18 +110,18 @@ def pack(options: argparse.Namespace) -> None:
         if single and options.shard_size is not None:
             raise ValueError(f"{options.out}: with --shard-size OUT is a folder, not a .tar")
         settings["shard_size"] = None if single else options.shard_size or 10_000
-    _write(options, settings)
+    return _write(options, settings)
 
 
-def convert(options: argparse.Namespace) -> None:
+def convert(options: argparse.Namespace) -> Results:
     """Write another format."""
     settings: dict[str, Any] = {"format": options.to}
     if options.to_split:
         settings["split"] = options.to_split
-    _write(options, settings)
+    return _write(options, settings)
 
 
-def _write(options: argparse.Namespace, settings: dict[str, Any]) -> None:
+def _write(options: argparse.Namespace, settings: dict[str, Any]) -> Results:
     if options.quality is not None:
         settings["quality"] = options.quality
     source = _open(options)
@@ -118,6 +133,7 @@ def _write(options: argparse.Namespace, settings: dict[str, Any]) -> None:
     except UnreadableImage as error:
         raise ValueError(f"{error} (--skip-unreadable leaves such images out)") from error
     print(f"{options.out}: {len(source):,} images of {source.num_classes:,} identities")
+    return Results({"out": options.out, "images": len(source), "identities": source.num_classes})
 
 
 def _readable(source: ImageSource) -> ImageSource:
@@ -132,7 +148,7 @@ def _readable(source: ImageSource) -> ImageSource:
     return Subset(source, np.setdiff1d(np.arange(len(source)), left_out))
 
 
-def overlap(options: argparse.Namespace) -> None:
+def overlap(options: argparse.Namespace) -> Results:
     """Print the identities that two sets share."""
     if len(options.sources) != (0 if options.embeddings else 2) or (options.embeddings and options.model):
         raise ValueError("give two sets, or --embeddings with two arrays")
@@ -142,19 +158,19 @@ def overlap(options: argparse.Namespace) -> None:
         print(f"{len(pairs):,} pairs of identities with a cosine of at least {options.threshold:g}")
         for i, j, cosine in pairs:
             print(f"{i:>8}{j:>8}{cosine:>8.3f}")
-        return
+        return Results({"pairs": [{"first": i, "second": j, "cosine": cosine} for i, j, cosine in pairs]})
     sources = [open_source(path) for path in options.sources]
     if options.model:
-        _overlap_by_model(options, sources)
-        return
+        return _overlap_by_model(options, sources)
     first_names, second_names = map(names_of, sources)
     shared = shared_names(first_names, second_names)
     print(f"{len(shared):,} identities shared by name (of {len(first_names):,} and {len(second_names):,})")
     for one, other in shared:
         print(one if one == other else f"{one}  =  {other}")
+    return Results({"pairs": [{"first": one, "second": other} for one, other in shared]})
 
 
-def _overlap_by_model(options: argparse.Namespace, sources: list[ImageSource]) -> None:
+def _overlap_by_model(options: argparse.Namespace, sources: list[ImageSource]) -> Results:
     recipe, network = load_run(options.model)
     device = choose_device(options.device)
     names, means = [], []
@@ -182,6 +198,8 @@ def _overlap_by_model(options: argparse.Namespace, sources: list[ImageSource]) -
     )
     for i, j, cosine in pairs:
         print(f"{cosine:.3f}  {names[0][i]}  =  {names[1][j]}")
+    found = [{"first": names[0][i], "second": names[1][j], "cosine": cosine} for i, j, cosine in pairs]
+    return Results({"pairs": found})
 
 
 def _load(path: Path) -> npt.NDArray[Any]:

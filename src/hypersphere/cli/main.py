@@ -4,19 +4,27 @@ from __future__ import annotations
 
 import argparse
 import os
+import platform
 import shlex
 import sys
+import time
+import traceback
 from collections.abc import Sequence
+from contextlib import nullcontext, redirect_stdout
 
 from hypersphere.cli.commands import advise, bench, data, demo, evaluate, explore, reproduce, theory, train
+from hypersphere.cli.output import red
 from hypersphere.cli.parser import Parser, find_run
-from hypersphere.core import Failure
+from hypersphere.core import Failure, Progress
 from hypersphere.version import __version__
+
+_WRONGLY_ASKED = (ValueError, FileNotFoundError, FileExistsError, IsADirectoryError, NotADirectoryError)
 
 
 def build_parser() -> Parser:
     """All commands."""
     parser = Parser(prog="hypersphere", description="Learn, measure, understand and use embeddings on the unit sphere.")
+    parser.set_defaults(quiet=False, verbose=False, json=False)
     parser.add_argument("--version", action="version", version=f"hypersphere {__version__}")
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
     for group in (demo, train, data, evaluate, theory, reproduce, explore, advise, bench):
@@ -25,30 +33,56 @@ def build_parser() -> Parser:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command; returns the exit status."""
-    parser = build_parser()
-    options, rest = parser.parse_known_args(arguments)
-    _take_settings(parser, options, rest)
+    """Run the command.
+
+    Returns:
+        0; 1 where the work failed; 2 where what was asked for cannot be done (so does argparse); 130 after Ctrl-C; 141
+        where whoever read the output has gone.
+    """
+    options, rest = build_parser().parse_known_args(arguments)
+    _take_settings(options, rest)
     options.command = shlex.join(["hypersphere", *(sys.argv[1:] if arguments is None else arguments)])
+    Progress.silent = options.quiet
+    start = time.monotonic()
     try:
-        status = find_run(options.run)(options)
+        with redirect_stdout(sys.stderr) if options.json else nullcontext():
+            results = find_run(options.run)(options)
+        if options.json and results is not None:
+            print(results.to_json())
         sys.stdout.flush()
-    except BrokenPipeError:  # whoever read the output has seen enough
+    except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 141
-    except (ValueError, OSError, ModuleNotFoundError, Failure) as error:
-        print(f"hypersphere: {error}", file=sys.stderr)
-        return 2
-    except KeyboardInterrupt:
-        print("hypersphere: interrupted", file=sys.stderr)
-        return 130
-    return status or 0
+    except _WRONGLY_ASKED as error:
+        return _failed(error, 2, options.verbose)
+    except (OSError, ModuleNotFoundError, Failure) as error:
+        return _failed(error, 1, options.verbose)
+    except KeyboardInterrupt as error:
+        return _failed(error, 130, options.verbose)
+    if options.verbose:
+        _say_how(time.monotonic() - start)
+    return 0 if results is None else results.status
 
 
-def _take_settings(parser: argparse.ArgumentParser, options: argparse.Namespace, rest: list[str]) -> None:
+def _failed(error: BaseException, status: int, verbose: bool) -> int:
+    """Say what went wrong in one line, or after its traceback."""
+    if verbose:
+        traceback.print_exception(error)
+    print(f"{red('hypersphere:', sys.stderr)} {error if status != 130 else 'interrupted'}", file=sys.stderr)
+    return status
+
+
+def _say_how(seconds: float) -> None:
+    """Versions and time, of `--verbose`."""
+    loaded = [f"{name} {sys.modules[name].__version__}" for name in ("torch", "numpy", "scipy") if name in sys.modules]
+    versions = ", ".join([f"hypersphere {__version__}", f"Python {platform.python_version()}", *loaded])
+    print(f"{versions}; took {seconds:.1f} s", file=sys.stderr)
+
+
+def _take_settings(options: argparse.Namespace, rest: list[str]) -> None:
     """`key=value` after an option is a setting like one before it; argparse gives it back as unknown."""
     unknown = [word for word in rest if word.startswith("-") or "=" not in word]
     if rest and (unknown or not hasattr(options, "settings")):
-        parser.error(f"unrecognized arguments: {' '.join(unknown or rest)}")
+        options.parser.refuse(unknown or rest)
     if rest:
         options.settings = [*options.settings, *rest]

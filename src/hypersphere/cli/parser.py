@@ -3,23 +3,47 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable
+import difflib
+import sys
+from collections.abc import Callable, Sequence
 from importlib import import_module
-from typing import Any
+from typing import Any, NoReturn
 
+from hypersphere.cli.output import Results, red
 from hypersphere.core import nearest
 
-Run = Callable[[argparse.Namespace], int | None]
+Run = Callable[[argparse.Namespace], Results | None]
 
 
 class Parser(argparse.ArgumentParser):
     """An argument parser that names the nearest choice to a wrong one, and guesses no abbreviations.
 
-    With abbreviations, `--seed` would mean `--seeds` in one command and the seed itself in another.
+    With abbreviations, `--seed` would mean `--seeds` in one command and the seed itself in another. Every parser, of
+    the program, a command or a sub-command, takes `--quiet`, `--verbose` and `--json`, so that they work in any place,
+    and leaves itself in the options as `parser`: the one of the command that was named stays there.
     """
 
     def __init__(self, **settings: Any) -> None:
         super().__init__(**{**settings, "allow_abbrev": False})
+        self.set_defaults(parser=self)
+        shown = self.add_argument_group("output")
+        for names, about in (
+            (("-q", "--quiet"), "no progress and no words around the results"),
+            (("-v", "--verbose"), "versions and time taken; a traceback with an error"),
+            (("--json",), "one JSON document on standard output; words go to standard error"),
+        ):
+            shown.add_argument(*names, action="store_true", default=argparse.SUPPRESS, help=about)
+
+    def error(self, message: str) -> NoReturn:
+        """Say how the command is used and what is wrong; exit with status 2."""
+        self.print_usage(sys.stderr)
+        self.exit(2, f"{red(f'{self.prog}:', sys.stderr)} {message}\n")
+
+    def refuse(self, words: Sequence[str]) -> NoReturn:
+        """Words that the command does not know: the nearest option to the first, where one is near."""
+        known = [name for name in self._option_string_actions if name.startswith("--")]
+        close = difflib.get_close_matches(words[0].partition("=")[0], known, n=1, cutoff=0.7)
+        self.error(f"unrecognized arguments: {' '.join(words)}{f' (did you mean {close[0]}?)' if close else ''}")
 
     def _check_value(self, action: argparse.Action, value: Any) -> None:
         if action.choices is not None and value not in action.choices:

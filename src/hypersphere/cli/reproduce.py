@@ -9,23 +9,23 @@ from typing import Any
 
 import torch
 
+from hypersphere.cli.output import Results, green, note, red, wrapped
 from hypersphere.core import Progress, check_integer, choose_device, duration, is_installed
 from hypersphere.plots import NO_PICTURES
 from hypersphere.reproduce import Entry, Result, load_catalogue, missing, run_entry, state, write_pages
 from hypersphere.reproduce.pocket import Plan, estimate_seconds, gather, plan_runs, settings_of
 
 
-def run_reproduce(options: argparse.Namespace) -> int:
+def run_reproduce(options: argparse.Namespace) -> Results:
     """List items, or run them and sum up."""
     catalogue = load_catalogue()
     chosen = catalogue.select(kind=options.kind, paper=options.paper)
     if options.pages:
         write_pages(options.out, catalogue)
         print(f"pages: {options.out / 'index.md'}")
-        return 0
+        return Results({"pages": options.out / "index.md"})
     if options.list or not (options.items or options.all):
-        _print_list(chosen, options.data)
-        return 0
+        return _print_list(chosen, options.data)
     if options.items and options.all:
         raise ValueError("--all runs every item; name some, or leave their names out")
     if options.data is not None and not options.data.exists():
@@ -96,32 +96,40 @@ def _announce(plan: Plan, training: dict[str, Any]) -> None:
     if not count:
         return
     found = f" ({len(plan.records)} more are in {training['cache']})" if plan.records else ""
-    print(f"{count} {'run' if count == 1 else 'runs'} to train, {plan.steps:,} steps in all{found}", flush=True)
+    note(f"{count} {'run' if count == 1 else 'runs'} to train, {plan.steps:,} steps in all{found}")
     seconds = estimate_seconds(plan, **training)
-    print(f"about {duration(seconds)} on {training['device']} with --jobs {training['jobs']}", flush=True)
+    note(f"about {duration(seconds)} on {training['device']} with --jobs {training['jobs']}")
 
 
-def _print_list(entries: Sequence[Entry], data: Path | None) -> None:
+def _print_list(entries: Sequence[Entry], data: Path | None) -> Results:
     width = max((len(entry.id) for entry in entries), default=0)
+    problems = {entry.id: missing(entry, data) for entry in entries}
     for entry in entries:
-        problem = missing(entry, data)
-        print(f"{entry.id:<{width}}  {entry.kind:<12}  {entry.title}{f'  [{problem}]' if problem else ''}")
+        problem = problems[entry.id]
+        print(
+            wrapped(f"{entry.id:<{width}}  {entry.kind:<12}  ", f"{entry.title}{f'  [{problem}]' if problem else ''}")
+        )
+    items = [
+        {"id": entry.id, "kind": entry.kind, "title": entry.title, "needs": problems[entry.id] or None}
+        for entry in entries
+    ]
+    return Results({"items": items})
 
 
 def _print_result(result: Result, folder: Path) -> None:
-    words = {True: "held", False: "DID NOT HOLD", None: ""}
+    words = {True: green("held"), False: red("DID NOT HOLD"), None: ""}
     for finding in result.findings:
         beside = f" (paper {finding.paper})" if finding.paper else ""
         said = [part for part in (words[finding.held], finding.note) if part]
         end = f": {'; '.join(dict.fromkeys(said))}" if said else ""
-        print(f"  {finding.what}: {finding.ours}{beside}{end}")
+        print(wrapped("  ", f"{finding.what}: {finding.ours}{beside}{end}"))
     for name in result.figures:
         print(f"  written: {folder / 'images' / name}.png, .svg")
 
 
 def _sum_up(
     entries: Sequence[Entry], results: dict[str, Result], errors: dict[str, str], problems: dict[str, str], folder: Path
-) -> int:
+) -> Results:
     """The table at the end; 1 where an item broke, or a theory value is off and nothing says why."""
     width = max((len(entry.id) for entry in entries), default=0)
     print()
@@ -133,7 +141,7 @@ def _sum_up(
             line = f"{state(entry, result)}, {result.seconds:g} s"
         else:
             line = problems[entry.id]
-        print(f"{entry.id:<{width}}  {entry.kind:<12}  {line}")
+        print(wrapped(f"{entry.id:<{width}}  {entry.kind:<12}  ", line))
     left = len(entries) - len(results) - len(errors)
     print(f"\n{len(results)} run, {left} left out, {len(errors)} failed; pages: {folder / 'index.md'}")
     off = [
@@ -141,4 +149,11 @@ def _sum_up(
     ]
     if off:
         print(f"outside the tolerance, without a reason: {', '.join(off)}")
-    return 1 if errors or off else 0
+    document = {
+        "results": results,
+        "failed": errors,
+        "left_out": {entry.id: problems[entry.id] for entry in entries if problems[entry.id]},
+        "differ": off,
+        "pages": folder / "index.md",
+    }
+    return Results(document, status=1 if errors or off else 0)

@@ -9,31 +9,37 @@ from pathlib import Path
 import torch
 
 from hypersphere.cli.commands.theory import TOY
+from hypersphere.cli.output import Results, note, wrapped
 from hypersphere.core import Progress, is_installed
 from hypersphere.plots import NO_PICTURES, save_figure
 from hypersphere.theory import CONVERGED_DEGREES, ITEMS, OPTIMUM_DEGREES, TOY_LOSSES, ToySolution, draw_toy, solve_toy
 
 
-def run_list(options: argparse.Namespace) -> None:
+def run_list(options: argparse.Namespace) -> Results:
     """Print every item with its line."""
-    for name, title in {**{name: item.title for name, item in ITEMS.items()}, "toy": TOY}.items():
-        print(f"{name:<16}{title}")
+    items = {**{name: item.title for name, item in ITEMS.items()}, "toy": TOY}
+    for name, title in items.items():
+        print(wrapped(f"{name:<16}", title))
+    return Results({"items": items})
 
 
-def run_item(options: argparse.Namespace) -> None:
+def run_item(options: argparse.Namespace) -> Results:
     """Print the numbers beside the paper's, and write the figures."""
     drawing = _can_draw(options.out)
     torch.set_num_threads(1)
     report = ITEMS[options.item].run()
     print(f"{report.title}\n\n{report.table()}\n")
-    for note in report.notes:
-        print(textwrap.fill(note, 110), flush=True)
+    for paragraph in report.notes:
+        note(textwrap.fill(paragraph, 79))
+    written = []
     for name, draw in report.figures.items() if drawing else ():
         figure = draw()
         for ending in ("png", "svg"):
-            print(f"written: {save_figure(figure, options.out / f'{name}.{ending}')}", flush=True)
+            written.append(save_figure(figure, options.out / f"{name}.{ending}"))
+            note(f"written: {written[-1]}")
     if report.figures and not drawing:
-        print(NO_PICTURES)
+        note(NO_PICTURES)
+    return Results({"title": report.title, "rows": report.rows, "notes": report.notes, "figures": written})
 
 
 def _can_draw(folder: Path) -> bool:
@@ -48,14 +54,15 @@ def _convergence(solution: ToySolution) -> str:
     return f"{solution.late_turn_degrees:.2f}{'' if solution.converged else ', not converged'}"
 
 
-def run_toy(options: argparse.Namespace) -> None:
+def run_toy(options: argparse.Namespace) -> Results:
     """Solve with each loss, print the class margins and write the spheres."""
     if options.steps < 1:
         raise ValueError(f"--steps {options.steps} must be at least 1")
     torch.set_num_threads(1)
     drawing = _can_draw(options.out)
-    print("8 prototypes and 10 samples of each, free on the 3-D sphere (Learning Towards the Largest Margins, Fig. 3)")
-    print(f"{options.steps:,} steps of SGD, seed {options.seed}; class margins in degrees\n")
+    note("8 prototypes and 10 samples of each, free on the 3-D sphere")
+    note("(Learning Towards the Largest Margins, Fig. 3)")
+    note(f"{options.steps:,} steps of SGD, seed {options.seed}; class margins in degrees\n")
     print(f"{'loss':<12}{'ours':>8}{'paper':>8}{'optimum':>9}{'sample margin':>15}  late turn")
     solutions = {}
     for loss in TOY_LOSSES:
@@ -73,8 +80,23 @@ def run_toy(options: argparse.Namespace) -> None:
             "steps; its margin says little beside the paper's. LM-Softmax is at its minimum after\n"
             "1,000 steps; the others are on their way after 13,000 (the paper: 500,000)."
         )
-    print(
-        f"\nThe four spheres: {save_figure(draw_toy(solutions), options.out / 'spheres.png')}"
-        if drawing
-        else f"\n{NO_PICTURES}"
+    picture = save_figure(draw_toy(solutions), options.out / "spheres.png") if drawing else None
+    note(f"\nThe four spheres: {picture}" if drawing else f"\n{NO_PICTURES}")
+    return Results(
+        {
+            "steps": options.steps,
+            "seed": options.seed,
+            "optimum_degrees": OPTIMUM_DEGREES,
+            "losses": {
+                loss.title: {
+                    "class_margin_degrees": solution.class_margin_degrees,
+                    "paper_degrees": loss.paper_degrees,
+                    "sample_margin": solution.sample_margin,
+                    "late_turn_degrees": solution.late_turn_degrees,
+                    "converged": solution.converged,
+                }
+                for loss, solution in solutions.items()
+            },
+            "picture": picture,
+        }
     )
