@@ -201,6 +201,47 @@ def test_the_link_button_says_what_it_did(browser: Browser) -> None:
     assert browser.run("page.state.values") == browser.run("settings.defaults()")
 
 
+def test_the_page_opens_on_a_settled_sphere(browser: Browser) -> None:
+    assert browser.run("globe.settled()")
+    assert browser.run("motion.margins(globe.world()).classes") == pytest.approx(74.45, abs=0.05)
+    assert browser.run("document.getElementById('play').textContent") == "Play from the start"
+    rest = browser.run("globe.world().all")
+    browser.run("(document.getElementById('play').click(), document.getElementById('play').click())")
+    assert browser.run("globe.world().step") < 5, "what is at rest is played from its start"
+    browser.run("document.getElementById('reset-all').click()")
+    assert browser.run("globe.world().all") == rest
+
+
+def test_a_large_sphere_comes_to_rest_frame_by_frame(browser: Browser, address: str) -> None:
+    browser.open("about:blank")
+    browser.open(f"{address}#sphere.k=20&sphere.n=20")
+    end = time.monotonic() + 60
+    while not browser.run("globe.settled()") and time.monotonic() < end:
+        settle(browser)
+    assert browser.run("globe.settled()")
+    browser.run("document.getElementById('restart').click()")
+    settle(browser)
+    assert browser.run("globe.world().step") == 0, "a reset ends it"
+
+
+def test_on_a_phone_the_sliders_come_first(browser: Browser, address: str) -> None:
+    top = "(selector) => document.querySelector(selector).getBoundingClientRect().top"
+    for width in (390, 1280):
+        browser.screen(width, 844, mobile=width < 500)
+        browser.open("about:blank")
+        browser.open(address)
+        space, cards, charts, knobs, canvas = browser.run(
+            f"['#space', '#cards', '#charts', '.knobs', '#canvas'].map({top})"
+        )
+        phone = width < 500
+        assert space < cards
+        assert (cards < charts, knobs < canvas) == (phone, phone)
+        assert browser.run("document.getElementById('losses').open") != phone
+        assert browser.run("document.getElementById('chosen').textContent") == "Losses: 4 of 16 chosen"
+        if phone:
+            assert charts - space < 844, "the first chart is one screen below the first slider"
+
+
 def test_play_pause_step_reset(browser: Browser) -> None:
     browser.run("document.getElementById('play').focus()")
     browser.press(" ")

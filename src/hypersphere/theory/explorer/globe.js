@@ -5,11 +5,14 @@ const globe = (() => {
   const $ = (id) => document.getElementById(id);
   const STARTS = ["sphere.k", "sphere.n", "sphere.seed"];
   const EXPORTED = 640;
+  const SETTLED = 400;
+  const [FIRST_SLICE, SLICE] = [300, 30];
   const best = JSON.parse($("data").textContent).tammes;
 
   let page = null;
   let world = null;
   let playing = false;
+  let resting = false;
   let changed = () => {};
 
   const value = (name) => page.values[`sphere.${name}`];
@@ -31,8 +34,30 @@ const globe = (() => {
   }
 
   function restart() {
+    resting = false;
     world = motion.start(value("k"), value("n"), value("seed"));
   }
+
+  // Lets the sphere come to rest: at once if that is quick, a slice in each frame where it is large.
+  function settle() {
+    restart();
+    resting = true;
+    slice(world, FIRST_SLICE);
+  }
+
+  function slice(reached, milliseconds) {
+    if (world !== reached || !resting) return;
+    const end = performance.now() + milliseconds;
+    while (!settled() && performance.now() < end) advance(1);
+    const now = world;
+    if (settled()) return;
+    requestAnimationFrame(() => {
+      slice(now, SLICE);
+      show();
+    });
+  }
+
+  const settled = () => world.step >= SETTLED || Boolean(world.still);
 
   function advance(count) {
     const p = parameters(page.values);
@@ -41,9 +66,15 @@ const globe = (() => {
   }
 
   function play(on) {
+    if (on && resting) restart();
     if (on && !playing) requestAnimationFrame(frame);
     playing = on;
-    $("play").textContent = on ? "Pause" : "Play";
+    showButton();
+  }
+
+  // What is at rest can only be played from its start.
+  function showButton() {
+    $("play").textContent = playing ? "Pause" : resting ? "Play from the start" : "Play";
   }
 
   function frame() {
@@ -65,6 +96,7 @@ const globe = (() => {
     const context = canvas.getContext("2d");
     context.clearRect(0, 0, size, size);
     drawing.paint(context, scene(size, Object.fromEntries(named)));
+    showButton();
     showMargins();
   }
 
@@ -117,6 +149,7 @@ const globe = (() => {
     $("play").addEventListener("click", () => play(!playing));
     $("step").addEventListener("click", () => {
       play(false);
+      resting = false;
       advance(1);
       show();
     });
@@ -143,5 +176,5 @@ const globe = (() => {
     });
   }
 
-  return { STARTS, build, showFields, restart, advance, show, exports, world: () => world };
+  return { STARTS, build, showFields, restart, settle, settled, advance, show, exports, world: () => world };
 })();

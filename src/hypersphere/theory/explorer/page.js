@@ -156,6 +156,7 @@ const page = (() => {
       cards.push(card("SphereFace2", text, common));
     }
     $("cards").replaceChildren(...cards);
+    $("chosen").textContent = `Losses: ${state.values.losses.length} of ${settings.NAMES.length} chosen`;
     for (const box of $("names").querySelectorAll("input")) box.checked = state.values.losses.includes(box.value);
   }
 
@@ -223,7 +224,7 @@ const page = (() => {
     state.values = values;
     showCards();
     globe.showFields();
-    globe.restart();
+    globe.settle();
     show();
   }
 
@@ -256,6 +257,7 @@ const page = (() => {
     $("space").append(...losses.SHARED.map((item) => field(item, state)));
     settings.NAMES.forEach(addName);
     $("reading").append(...settings.PAGE.map((item) => field(item, state)));
+    $("losses").open = window.matchMedia("(min-width: 45rem)").matches;
     globe.build(state, keepLink);
     $("copy").addEventListener("click", copy);
     $("reset-all").addEventListener("click", () => restore(settings.defaults()));
