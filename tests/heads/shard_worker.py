@@ -165,6 +165,42 @@ def compare(size: int, group: Any, name: str, options: dict[str, Any], num_class
                 errors[key] = error(*of_this_process(head, other.grad, one.grad))
     if name in ("softmax", "center"):
         errors |= looks(head, reference, part.detach(), labels[mine])
+    if name not in NO_LOGITS:
+        errors["logits"] = error(head.logits(part), reference.logits(part))
+        errors["predicted"] = float((head.predict(part) != reference.predict(part)).sum())
+    return errors
+
+
+NO_LOGITS = ("center", "contrastive", "triplet", "zero_centroid", "hyperspherical_energy")
+UNREDUCED = [(name, options) for name, options in CASES if name not in NO_LOGITS[1:] and "rows" not in options][:-2]
+
+
+def unreduced(rank: int) -> dict[str, float]:
+    """The errors of losses per sample: each process weighs its own, and the mean over the processes is minimised."""
+    errors = {}
+    kept = Batch.summed_over_rows
+    Batch.summed_over_rows = lambda self, sums: sums  # type: ignore[method-assign]
+    sums: dict[str, Any] = {"add": {"sphereface2": {"weight": 0.2}, "center": {}}}
+    for size, group in groups(rank):
+        for name, options in [*UNREDUCED, ("normface", sums)]:
+            both = [make(name, options | {"reduction": "none"}, 5, shard) for shard in (None, group)]
+            x, labels = rows_of("mixed", 5)
+            weights, counts = torch.linspace(-1, 3, 9, dtype=torch.float64), split(size)
+            mine = slice(sum(counts[: distributed.get_rank(group)]), sum(counts[: distributed.get_rank(group) + 1]))
+            x.requires_grad_()
+            part = x.detach()[mine].requires_grad_()
+            wanted, found = both[0](x, labels), both[1](part, labels[mine])
+            what = f"{size} {name} {options}: "
+            errors[what + "losses"] = error(found, wanted[mine])
+            (weights @ wanted / size).backward()
+            (weights[mine] @ found).backward()
+            assert part.grad is not None
+            assert x.grad is not None
+            errors[what + "embeddings"] = error(part.grad / size, x.grad[mine])
+            for (key, one), other in zip(both[0].named_parameters(), both[1].parameters(), strict=True):
+                if one.grad is not None:
+                    errors[what + key] = error(*of_this_process(both[1], other.grad, one.grad))
+    Batch.summed_over_rows = kept  # type: ignore[method-assign]
     return errors
 
 
@@ -297,5 +333,8 @@ def handled(rank: int) -> dict[str, Any]:
 
 
 def everything(rank: int, folder: Path) -> dict[str, Any]:
-    works = {"equality": equality, "collectives": collectives, "parallel": parallel, "handled": handled}
+    works = {
+        "equality": equality, "collectives": collectives, "parallel": parallel, "handled": handled,
+        "unreduced": unreduced,
+    }  # fmt: skip
     return {name: work(rank) for name, work in works.items()}

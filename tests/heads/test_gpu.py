@@ -14,6 +14,20 @@ pytestmark = [
 OPTIONS = {name: {"class_counts": list(range(1, 98))} for name in ("ldam", "label_aware_smoothing")}
 
 
+@pytest.mark.parametrize("engine", ["dense", "chunked", "triton"])
+@pytest.mark.parametrize("name", ["softmax", "sphereface", "sphereface2", "arcface"])
+def test_predictions_are_the_cpus(name: str, engine: str) -> None:
+    torch.manual_seed(0)
+    head = hs.create_head(name, dim=16, num_classes=97, engine="dense")
+    nn.init.normal_(head.weight)
+    x = torch.randn(500, 16)
+    other = hs.create_head(name, dim=16, num_classes=97, engine=engine, precision="fp32", device="cuda")
+    other.load_state_dict(head.state_dict())
+    logits = head.logits(x)
+    torch.testing.assert_close(other.logits(x.cuda()).cpu(), logits, rtol=1e-4, atol=1e-4)
+    assert torch.equal(other.predict(x.cuda()).cpu(), logits.argmax(1))
+
+
 @pytest.mark.parametrize("engine", ["dense", "chunked"])
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16, torch.float16])
 @pytest.mark.parametrize("name", hs.list_heads())

@@ -454,7 +454,7 @@ BAD_OPTIONS = [
     ("sphereface_r", {"margin": 0.5}, "margin=0.5 must be at least 1"),
     ("sphereface_r", {"version": 3}, "version=3 must be 0 or 1"),
     ("arcface", {"prototype_norm": 0.0}, "prototype_norm=0 must be"),
-    ("arcface", {"prototype_norm": "one"}, "prototype_norm must be a number"),
+    ("arcface", {"prototype_norm": "one"}, "prototype_norm='one' is not a number"),
     ("arcface", {"renormalize": True}, "renormalize=True needs the norm to come back to: give prototype_norm"),
     ("arcface", {"prototype_norm": 1.0, "prototypes": "tammes"}, "fixed ones keep the norms they have"),
     ("softmax", {"prototype_norm": 1.0, "renormalize": True}, "softmax learns the lengths of its prototypes"),

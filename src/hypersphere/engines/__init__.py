@@ -25,6 +25,7 @@ from hypersphere.engines.exchange import (
     common_sum,
     gather_rows,
     local_rows,
+    own_rows,
     rows_used_in_parts,
     used_in_parts,
 )
@@ -56,6 +57,7 @@ __all__ = [
     "compute_dtype",
     "gather_rows",
     "local_rows",
+    "own_rows",
     "product",
     "reduce_negatives",
     "rows_used_in_parts",

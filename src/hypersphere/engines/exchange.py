@@ -2,7 +2,7 @@
 
 Every process computes the same loss L and calls `backward` on it. Two kinds of numbers occur: *common* ones, equal in
 all processes, whose gradient is dL/d(number) in each of them; and *parts*, which differ, and whose sum or other
-combination is common. Five operations lead from one kind to the other:
+combination is common. Six operations lead from one kind to the other:
 
 | operation | forward | backward |
 |---|---|---|
@@ -11,6 +11,10 @@ combination is common. Five operations lead from one kind to the other:
 | `common_rows` of a process's own rows | the rows of all, concatenated | the own rows |
 | `used_in_parts` of a common tensor | as it is | sum over the processes |
 | `rows_used_in_parts` of own rows | the rows of all | sum over the processes, the own rows of it |
+| `own_rows` of a common tensor | the own rows | those of all processes, divided by their number |
+
+After the last, what is minimised is the mean over the processes of what each makes of its own rows, as
+`DistributedDataParallel` has it.
 """
 
 from __future__ import annotations
@@ -113,6 +117,11 @@ def used_in_parts(common: Tensor, exchange: Exchange) -> Tensor:
     return _UsedInParts.apply(common, exchange)  # type: ignore[no-any-return,no-untyped-call]
 
 
+def own_rows(common: Tensor, exchange: Exchange, counts: list[int]) -> Tensor:
+    """This process's rows of a common tensor that has `counts[p]` of process p."""
+    return _OwnRows.apply(common, exchange, counts)  # type: ignore[no-any-return,no-untyped-call]
+
+
 def local_rows(tensor: Tensor) -> Tensor:
     """This process's rows of a sharded tensor, differentiable; any other tensor as it is."""
     to_local = getattr(tensor, "to_local", None)
@@ -154,6 +163,18 @@ class _RowsInParts(torch.autograd.Function):
             return grad, None, None, None, None
         parts = torch.stack([_padded(part, most) for part in torch.split(grad, counts)])
         return exchange.sum_of_mine(parts)[:mine].mul_(ctx.factor), None, None, None, None
+
+
+class _OwnRows(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, common: Tensor, exchange: Exchange, counts: list[int]) -> Tensor:
+        ctx.exchange, ctx.counts = exchange, counts
+        start = sum(counts[: exchange.rank])
+        return common[start : start + counts[exchange.rank]].clone()
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None, None]:
+        return gather_rows(grad, ctx.exchange, ctx.counts) / ctx.exchange.size, None, None
 
 
 class _CommonSum(torch.autograd.Function):

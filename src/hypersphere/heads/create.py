@@ -58,6 +58,7 @@ def create_head(
     sample: float | None = None,
     unbiased: bool = False,
     unit_gradients: bool = False,
+    reduction: str = "mean",
     device: torch.device | str | None = None,
     dtype: torch.dtype | None = None,
     **options: Any,
@@ -91,6 +92,7 @@ def create_head(
         unbiased: weigh the sampled classes, so that sums over the negatives keep their mean.
         unit_gradients: let `weight.grad` be the gradient of the normalised prototypes, for a step of
             `RowSGD(unit_eps=head.eps)`, which takes it through the normalisation in the same pass.
+        reduction: `mean` over the batch, or `none`: a loss for every row, 0 where the mean leaves it out (label -1).
         device, dtype: of the prototypes; a loss's own parameters stay float32.
         options: the loss's own keywords; its docstring lists them.
 
@@ -125,6 +127,7 @@ def create_head(
         sample=sample,
         unbiased=unbiased,
         unit_gradients=unit_gradients,
+        reduction=reduction,
         device=device,
         dtype=dtype,
     )

@@ -16,7 +16,7 @@ from hypersphere.heads.inputs import check_embeddings, check_labels, check_rows,
 from hypersphere.heads.prototypes import draw_rows_, fixed_prototypes, scale_rows_
 from hypersphere.heads.sampling import Sampler, check_sampling
 from hypersphere.heads.sharding import Over, Sharding, is_sharded
-from hypersphere.losses import Batch, Objective, ShardedBatch
+from hypersphere.losses import Batch, Logits, Objective, SampleLoss, ShardedBatch
 
 _DRAWS = "sampler._extra_state"
 
@@ -44,6 +44,7 @@ class Head(nn.Module):
         unbiased: weigh the sampled classes, so that sums over the negatives keep their mean.
         unit_gradients: let `weight.grad` be the gradient of the normalised prototypes, for a step of
             `RowSGD(unit_eps=head.eps)`, which takes it through the normalisation in the same pass.
+        reduction: `mean` over the batch, or `none`: a loss for every row, 0 where the mean leaves it out.
         device, dtype: of the prototypes; a loss's own parameters stay float32.
 
     Inputs:
@@ -74,6 +75,7 @@ class Head(nn.Module):
         sample: float | None = None,
         unbiased: bool = False,
         unit_gradients: bool = False,
+        reduction: str = "mean",
         device: torch.device | str | None = None,
         dtype: torch.dtype | None = None,
     ) -> None:
@@ -117,6 +119,10 @@ class Head(nn.Module):
         self.weight.unit_gradients = unit_gradients  # type: ignore[attr-defined]  # for the optimizer to see
         if unit_gradients:
             self._check_unit_gradients()
+        self.reduction = check_choice("reduction", reduction, ("mean", "none"))
+        for each in objectives if reduction == "none" else ():
+            if not isinstance(each, SampleLoss):
+                raise ValueError(f"reduction='none': {each.name} is one number of the whole batch, not one per sample")
 
     def _sampler(self, share: float, unbiased: bool) -> Sampler:
         check_sampling([self.objective, *self.added.values()], unbiased)  # type: ignore[list-item]
@@ -130,11 +136,12 @@ class Head(nn.Module):
                 raise ValueError(f"unit_gradients=True: {each.name} depends on more than scores with unit prototypes")
 
     def forward(self, embeddings: Tensor, labels: Tensor, **rows: Tensor) -> Tensor:
-        """The loss of a batch, a scalar in float32 (float64 for float64 input).
+        """The loss of a batch, a scalar in float32 (float64 for float64 input); with `reduction="none"`, (N,) losses.
 
         Where the classes are sharded, every process gives its own rows, and the loss is that of all of them together;
         the gradient of a process's rows is multiplied by the number of processes, so that
-        `DistributedDataParallel`, which averages, gives the gradient of that loss.
+        `DistributedDataParallel`, which averages, gives the gradient of that loss. With `reduction="none"` a process
+        has the losses of its own rows, and what is minimised is the mean over the processes of what each makes of them.
 
         Args:
             embeddings: (N, dim).
@@ -150,10 +157,54 @@ class Head(nn.Module):
             batch = self._batch(x, labels, embeddings.dtype, ambient, rows)
             if self.sampler is not None and self.training:
                 batch = self.sampler(batch, self.weight)
-            loss: Tensor = self.objective(batch)
+            loss = self._value(self.objective, batch)
             for name, extra in self.added.items():
-                loss = loss + self.added_weights[name] * extra(batch)
+                loss = loss + self.added_weights[name] * self._value(extra, batch)
         return loss
+
+    def _value(self, objective: nn.Module, batch: Batch) -> Tensor:
+        value: Tensor = objective(batch) if self.reduction == "mean" else objective.per_sample(batch)  # type: ignore[operator]
+        return value
+
+    @torch.no_grad()
+    def logits(self, embeddings: Tensor) -> Tensor:
+        """(N, num_classes): what the main loss compares before any margin; docs/losses.md has the formula of each.
+
+        All classes, whatever `sample` says; no gradient. Where the classes are sharded, all processes call it, each
+        with its own rows.
+        """
+        batch, logits = self._logits(embeddings)
+        with torch.autocast(embeddings.device.type, enabled=False):
+            matrix = logits.matrix(batch.by_class())
+        if self.sharding is None or not isinstance(batch, ShardedBatch):
+            return matrix
+        return self.sharding.all_classes(matrix, batch.mine)
+
+    @torch.no_grad()
+    def predict(self, embeddings: Tensor) -> Tensor:
+        """(N,): the class with the largest of `logits`, the lowest one on ties.
+
+        No N x C matrix is made but by the engine `dense`. Where the classes are sharded, all processes call it, each
+        with its own rows.
+        """
+        batch, logits = self._logits(embeddings)
+        largest = logits.largest(batch.by_class())
+        assert largest.argmax is not None
+        if self.sharding is None or not isinstance(batch, ShardedBatch):
+            return largest.argmax
+        return self.sharding.best_class(largest.value, largest.argmax)[batch.mine]
+
+    def _logits(self, embeddings: Tensor) -> tuple[Batch, Logits]:
+        """The embeddings as a batch without labels, and how its logits are made."""
+        check_embeddings(embeddings, self.dim, values=self.checked)
+        dtype, ambient = compute_dtype(embeddings, self.weight), ambient_precision(embeddings)
+        labels = torch.full((len(embeddings),), -1, device=embeddings.device)
+        with torch.autocast(embeddings.device.type, enabled=False):
+            batch = self._batch(embeddings.to(dtype), labels, embeddings.dtype, ambient, {})
+            logits = self.objective.logits(batch.by_class())
+        if logits is None:
+            raise ValueError(f"{self.objective.name} compares no embedding with the prototypes: it has no logits")
+        return batch, logits
 
     @torch.no_grad()
     def cosines(self, embeddings: Tensor) -> Tensor:

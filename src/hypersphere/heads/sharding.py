@@ -97,16 +97,31 @@ class Sharding:
             for name, row in sorted(batch.rows.items())
         }
         part = rows_used_in_parts(mine, gathered, exchange, counts, exchange.size)
-        start = sum(counts[: exchange.rank])
-        return ShardedBatch(**given, part=part, classes=self.classes, mine=slice(start, start + len(mine)))
+        return ShardedBatch(**given, part=part, classes=self.classes, counts=counts)
 
     def products(self, x: Tensor, prototypes: Tensor) -> Tensor:
         """(N, num_classes): this process's rows times the prototypes of all."""
         counts = self.exchange.counts(len(x), x.device)
         columns = prototypes @ gather_rows(x, self.exchange, counts).T
-        of_all = gather_rows(columns, self.exchange, self.classes.counts)
         start = sum(counts[: self.exchange.rank])
-        return of_all[:, start : start + len(x)].T
+        return self.all_classes(columns.T, slice(start, start + len(x)))
+
+    def all_classes(self, scores: Tensor, mine: slice) -> Tensor:
+        """(n, num_classes): of the scores of all rows and this process's classes, those of its rows and all classes."""
+        return gather_rows(scores.T, self.exchange, self.classes.counts)[:, mine].T
+
+    def best_class(self, value: Tensor, place: Tensor) -> Tensor:
+        """(N,): the class of the largest value of all processes, the lowest one on ties.
+
+        Args:
+            value: (N,), the largest of this process's classes.
+            place: its place among them, -1 where there are none.
+        """
+        values = self.exchange.gather(value)
+        classes = self.exchange.gather(
+            torch.where(place < 0, self.classes.num_classes, place + self.classes.rows.start)
+        )
+        return torch.where(values == values.max(0).values, classes, self.classes.num_classes).min(0).values
 
     @torch.no_grad()
     def whole(self, value: Tensor, keep: bool = True) -> Tensor | None:

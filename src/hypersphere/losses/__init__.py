@@ -7,6 +7,7 @@ from hypersphere.losses.base import OBJECTIVES, Batch, Objective, SampleLoss
 from hypersphere.losses.binary import SphereFace2
 from hypersphere.losses.cosine import AmpFace, ArcFace, CoCo, CosFace, SphereFaceR, Unified
 from hypersphere.losses.largest import LDAM, GMSoftmax, LMSoftmax
+from hypersphere.losses.logits import Logits
 from hypersphere.losses.pairs import Contrastive, Triplet
 from hypersphere.losses.regularisers import Center, HypersphericalEnergy, SampleMargin, ZeroCentroid
 from hypersphere.losses.sampled import Sample
@@ -36,6 +37,7 @@ __all__ = [
     "LSoftmax",
     "LabelAwareSmoothing",
     "LabelSmoothing",
+    "Logits",
     "ModifiedSoftmax",
     "NormFace",
     "Objective",

@@ -10,6 +10,7 @@ from torch import Tensor
 from hypersphere.core import check_positive, check_range
 from hypersphere.engines import CircleNegative, Modulated, softplus
 from hypersphere.losses.base import OBJECTIVES, Batch, SampleLoss
+from hypersphere.losses.logits import Logits
 from hypersphere.losses.margins import AngularMargin, bend, check_margin_grad
 
 
@@ -63,6 +64,9 @@ class CurricularFace(SampleLoss):
         negatives = batch.reduce("logsumexp", harder, scale=self.scale)
         return softplus(negatives.value - self.scale * self.bent(negatives.target))
 
+    def logits(self, batch: Batch) -> Logits:
+        return Logits(scale=self.scale)
+
     def bent(self, cosine: Tensor) -> Tensor:
         return bend(cosine, self.margin, detached=self.detached)
 
@@ -101,3 +105,6 @@ class Circle(SampleLoss):
         negatives = batch.reduce("logsumexp", CircleNegative(self.margin), scale=self.scale)
         weight = (1 + self.margin - negatives.target.detach()).clamp(min=0)
         return softplus(negatives.value - self.scale * weight * (negatives.target - (1 - self.margin)))
+
+    def logits(self, batch: Batch) -> Logits:
+        return Logits(scale=self.scale)

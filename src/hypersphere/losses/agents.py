@@ -10,6 +10,10 @@ from torch import Tensor
 
 from hypersphere.core import check_choice, check_range
 from hypersphere.losses.base import OBJECTIVES, Batch, SampleLoss
+from hypersphere.losses.logits import Logits
+
+_DISTANCES = Logits(scale=2.0, offset=-2.0)
+"""-d_j^2 = 2 cos_j - 2."""
 
 
 @OBJECTIVES.register("c_contrastive")
@@ -40,6 +44,9 @@ class CContrastive(SampleLoss):
     def samples(self, batch: Batch) -> Tensor:
         negatives = batch.reduce("hinge_sum", scale=2.0, offset=self.margin - 2)
         return torch.where(batch.labelled, 2 - 2 * negatives.target, 0.0) + negatives.value
+
+    def logits(self, batch: Batch) -> Logits:
+        return _DISTANCES
 
 
 @OBJECTIVES.register("c_triplet")
@@ -89,3 +96,6 @@ class CTriplet(SampleLoss):
         if self.center:
             return negatives.value + (batch.num_classes - 1) * (2 - 2 * negatives.target)
         return negatives.value
+
+    def logits(self, batch: Batch) -> Logits:
+        return _DISTANCES

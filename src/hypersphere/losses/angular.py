@@ -10,6 +10,7 @@ from torch import Tensor
 from hypersphere.core import check_positive, check_range, nearest
 from hypersphere.engines import softplus
 from hypersphere.losses.base import OBJECTIVES, Batch, SampleLoss
+from hypersphere.losses.logits import Logits
 from hypersphere.losses.margins import Psi, bend, check_margin_grad
 
 RELEASED_ANNEAL: Mapping[str, float] = {"base": 1000.0, "gamma": 0.12, "power": 1.0, "minimum": 5.0}
@@ -97,6 +98,9 @@ class SphereFace(AnnealedLoss):
         negatives = batch.reduce("logsumexp", scale=scale)
         return softplus(negatives.value - scale * self.bent(negatives.target))
 
+    def logits(self, batch: Batch) -> Logits:
+        return Logits(scale=batch.norms if self.scale is None else self.scale)
+
 
 @OBJECTIVES.register("l_softmax")
 class LSoftmax(AnnealedLoss):
@@ -133,3 +137,6 @@ class LSoftmax(AnnealedLoss):
         negatives = batch.reduce("logsumexp", normalize_embeddings=False, normalize_prototypes=False)
         length = batch.norms * batch.target_norms()
         return softplus(negatives.value - length * self.bent(negatives.target / length))
+
+    def logits(self, batch: Batch) -> Logits:
+        return Logits(normalize_embeddings=False, normalize_prototypes=False)

@@ -14,6 +14,7 @@ from torch import Tensor, nn
 from hypersphere.core import Registry
 from hypersphere.engines import Curve, Kind, Precision, Reduced, Reduction, Similarity, local_rows, reduce_negatives
 from hypersphere.geometry import EPS, norm
+from hypersphere.losses.logits import Logits
 from hypersphere.losses.sampled import Sample
 
 
@@ -144,6 +145,10 @@ class Batch:
             return losses.sum() / max(1, losses.shape[0])
         return mean_where(losses, keep)
 
+    def per_row(self, losses: Tensor) -> Tensor:
+        """The losses of the rows of this process."""
+        return losses
+
     def by_class(self) -> Batch:
         """The batch for a loss that adds up over classes (`Objective.additive`)."""
         return self
@@ -257,6 +262,10 @@ class Objective(nn.Module):
     def advance(self) -> None:
         """Move schedules by one optimizer step."""
 
+    def logits(self, batch: Batch) -> Logits | None:
+        """What the loss compares before any margin, for rows of unknown class; None if it compares no prototypes."""
+        return None
+
     def unsampled(self, unbiased: bool) -> str | None:
         """Why the loss makes no sense of a sample of the classes, or of an unbiased one; None if it does."""
         return None
@@ -291,6 +300,13 @@ class SampleLoss(Objective):
         if self.additive:
             batch = batch.by_class()
         return batch.mean(self.samples(batch), None if self.counts_unlabelled else batch.labelled)
+
+    def per_sample(self, batch: Batch) -> Tensor:
+        """(N,): the loss of every row of this process; 0 for one that the mean leaves out."""
+        if self.additive:
+            batch = batch.by_class()
+        losses = self.samples(batch)
+        return batch.per_row(losses if self.counts_unlabelled else torch.where(batch.labelled, losses, 0.0))
 
     def samples(self, batch: Batch) -> Tensor:
         """(N,): the loss of every row, as in the paper."""

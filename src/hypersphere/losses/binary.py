@@ -10,6 +10,7 @@ from torch import Tensor, nn
 from hypersphere.core import check_choice, check_finite_number, check_positive, check_range
 from hypersphere.engines import Curve, Similarity, softplus
 from hypersphere.losses.base import OBJECTIVES, Batch, SampleLoss
+from hypersphere.losses.logits import Logits
 from hypersphere.losses.margins import AngularMargin, BoundedAngle, bend, check_margin_grad
 
 _MARGINS = {"c": 0.4, "a": 0.5, "m": 1.7}
@@ -94,12 +95,9 @@ class SphereFace2(SampleLoss):
     def samples(self, batch: Batch) -> Tensor:
         positive_weight, negative_weight = self.weights
         offset: Tensor | float = self.scale * self.negative_margin
-        shared = per_class = None
-        if self.bias is not None and self.bias.dim() == 0:
-            shared = batch.shared(self.bias).to(batch.embeddings.dtype)
+        shared, per_class = self._biases(batch)
+        if shared is not None:
             offset = offset + shared
-        elif self.bias is not None:
-            per_class = batch.local(self.bias)
         negatives = batch.reduce("softplus_sum", self.adjust, scale=self.scale, offset=offset, bias=per_class)
         target = bend(negatives.target, self.curve, detached=self.detached, adjust=self.adjust) - self.margin
         logit = self.scale * target
@@ -109,6 +107,17 @@ class SphereFace2(SampleLoss):
             logit = logit + batch.own(per_class)
         positive = torch.where(batch.labelled, softplus(-logit), 0.0)
         return (positive_weight * positive + negative_weight * negatives.value) / self.scale
+
+    def logits(self, batch: Batch) -> Logits:
+        return Logits(self.adjust, self.scale, *self._biases(batch))
+
+    def _biases(self, batch: Batch) -> tuple[Tensor | None, Tensor | None]:
+        """The shared bias, and those of the classes of `batch.prototypes`: one of them, or neither."""
+        if self.bias is None:
+            return None, None
+        if self.bias.dim() == 0:
+            return batch.shared(self.bias).to(batch.embeddings.dtype), None
+        return None, batch.local(self.bias)
 
 
 def balanced_bias(log_z: float, a_y: float, a_i: float) -> float:

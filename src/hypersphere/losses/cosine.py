@@ -11,6 +11,7 @@ from hypersphere.core import check_integer, check_positive, check_range
 from hypersphere.engines import DividedAngle, Similarity, softplus
 from hypersphere.geometry import with_slope
 from hypersphere.losses.base import OBJECTIVES, Batch, SampleLoss
+from hypersphere.losses.logits import Logits
 from hypersphere.losses.margins import AngularMargin, BoundedAngle, ExtendedAngle, bend, check_margin_grad
 
 
@@ -54,6 +55,9 @@ class CosineLoss(SampleLoss):
     def samples(self, batch: Batch) -> Tensor:
         negatives = batch.reduce("logsumexp", self.adjust, scale=self.scale)
         return softplus(negatives.value - self.scale * self.bent(negatives.target))
+
+    def logits(self, batch: Batch) -> Logits:
+        return Logits(Similarity(self.adjust.power), self.scale)
 
     def bent(self, cosine: Tensor) -> Tensor:
         """The target's cosine after margin and adjustment."""
@@ -308,6 +312,9 @@ class SphereFaceR(SampleLoss):
         negative = DividedAngle(self.margin, self.detached) if self.version == 2 else Similarity()
         negatives = batch.reduce("logsumexp", negative, scale=self.scale)
         return softplus(negatives.value - self.scale * self.bent(negatives.target))
+
+    def logits(self, batch: Batch) -> Logits:
+        return Logits(scale=self.scale)
 
     def bent(self, cosine: Tensor) -> Tensor:
         if self.version == 2:

@@ -10,6 +10,7 @@ from torch import Tensor
 from hypersphere.core import check_finite_number, check_positive, check_range
 from hypersphere.engines import softplus
 from hypersphere.losses.base import OBJECTIVES, Batch, SampleLoss, check_class_counts
+from hypersphere.losses.logits import Logits
 
 
 @OBJECTIVES.register("lm_softmax")
@@ -37,6 +38,9 @@ class LMSoftmax(SampleLoss):
     def samples(self, batch: Batch) -> Tensor:
         negatives = batch.reduce("logsumexp", scale=self.scale)
         return negatives.value / self.scale - negatives.target
+
+    def logits(self, batch: Batch) -> Logits:
+        return Logits(scale=self.scale)
 
 
 @OBJECTIVES.register("gm_softmax")
@@ -96,6 +100,9 @@ class GMSoftmax(SampleLoss):
         target2 = self.scale * (values["alpha2"] * negatives.target + values["beta2"])
         return torch.logaddexp(target2, negatives.value) - target1
 
+    def logits(self, batch: Batch) -> Logits:
+        return Logits(scale=self.scale)
+
 
 def _check_alphas(alpha1: Tensor, alpha2: Tensor) -> None:
     first, second = (values.detach() + torch.zeros_like(alpha1 + alpha2) for values in (alpha1, alpha2))
@@ -145,3 +152,6 @@ class LDAM(SampleLoss):
     def samples(self, batch: Batch) -> Tensor:
         negatives = batch.reduce("logsumexp", scale=self.scale)
         return softplus(negatives.value - self.scale * (negatives.target - batch.own(self.margins)))
+
+    def logits(self, batch: Batch) -> Logits:
+        return Logits(scale=self.scale)

@@ -9,6 +9,7 @@ from hypersphere.core import check_choice, check_range
 from hypersphere.engines import Reduction, Riesz, reduce_negatives
 from hypersphere.geometry import normalize as unit
 from hypersphere.losses.base import OBJECTIVES, Batch, Objective, SampleLoss
+from hypersphere.losses.logits import Logits
 
 _ROWS = 4096
 _NO_MAXIMUM = "the largest of all negatives cannot be told from a sample of them"
@@ -75,6 +76,9 @@ class SampleMargin(SampleLoss):
         negatives = batch.reduce("sum" if self.mean else "max")
         value = negatives.value / (batch.num_classes - 1) if self.mean else negatives.value
         return value - negatives.target
+
+    def logits(self, batch: Batch) -> Logits:
+        return Logits()
 
 
 @OBJECTIVES.register("zero_centroid")

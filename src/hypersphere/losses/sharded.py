@@ -17,6 +17,7 @@ from hypersphere.engines import (
     common_stack,
     common_sum,
     gather_rows,
+    own_rows,
     rows_used_in_parts,
     used_in_parts,
 )
@@ -76,12 +77,18 @@ class ShardedBatch(Batch):
     Args:
         part: the embeddings again, for arithmetic that differs between processes.
         classes: this process's share.
-        mine: which of the rows this process gave.
+        counts: how many of the rows every process gave.
     """
 
     part: Tensor
     classes: Classes
-    mine: slice
+    counts: list[int]
+
+    @property
+    def mine(self) -> slice:
+        """Which of the rows this process gave."""
+        rank = self.classes.exchange.rank
+        return slice(sum(self.counts[:rank]), sum(self.counts[: rank + 1]))
 
     @property
     def num_classes(self) -> int:
@@ -162,10 +169,16 @@ class ShardedBatch(Batch):
     def summed_over_rows(self, sums: Tensor) -> Tensor:
         return sums
 
+    def per_row(self, losses: Tensor) -> Tensor:
+        return own_rows(losses, self.classes.exchange, self.counts)
+
     def by_class(self) -> Batch:
         shared = {name: value for name, value in vars(self).items() if name in Batch.__dataclass_fields__}
         return PartialBatch(
-            **shared | {"embeddings": self.part, "labels": self.places}, classes=self.classes, whole=self.labels
+            **shared | {"embeddings": self.part, "labels": self.places},
+            classes=self.classes,
+            whole=self.labels,
+            counts=self.counts,
         )
 
     def _in_parts(self, common: Tensor | float) -> Tensor | float:
@@ -184,10 +197,12 @@ class PartialBatch(Batch):
     Args:
         classes: this process's share.
         whole: (N,), the labels among all classes.
+        counts: how many of the rows every process gave.
     """
 
     classes: Classes
     whole: Tensor
+    counts: list[int]
 
     @property
     def num_classes(self) -> int:
@@ -199,6 +214,9 @@ class PartialBatch(Batch):
 
     def shared(self, parameter: Tensor) -> Tensor:
         return used_in_parts(parameter, self.classes.exchange)
+
+    def per_row(self, losses: Tensor) -> Tensor:
+        return own_rows(common_sum(losses, self.classes.exchange), self.classes.exchange, self.counts)
 
     def mean(self, losses: Tensor, keep: Tensor | None = None) -> Tensor:
         """The mean of the rows' losses: one all-reduce of one number."""

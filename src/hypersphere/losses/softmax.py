@@ -14,6 +14,7 @@ from torch import Tensor, nn
 from hypersphere.core import check_choice, check_positive, check_range
 from hypersphere.engines import Similarity, product, softplus
 from hypersphere.losses.base import OBJECTIVES, Batch, SampleLoss, check_class_counts
+from hypersphere.losses.logits import Logits
 from hypersphere.losses.margins import bend
 
 
@@ -32,6 +33,10 @@ class InnerProductLoss(SampleLoss):
         """Draw the biases from U(-1/sqrt(dim), 1/sqrt(dim))."""
         if self.bias is not None:
             nn.init.uniform_(self.bias, -1 / math.sqrt(self.dim), 1 / math.sqrt(self.dim))
+
+    def logits(self, batch: Batch) -> Logits:
+        bias = None if self.bias is None else batch.local(self.bias)
+        return Logits(bias=bias, normalize_embeddings=False, normalize_prototypes=False)
 
     def samples(self, batch: Batch) -> Tensor:
         return self.smoothed(batch, 0.0)
@@ -203,6 +208,9 @@ class ModifiedSoftmax(SampleLoss):
         negatives = batch.reduce("logsumexp", normalize_embeddings=False)
         return softplus(negatives.value - negatives.target)
 
+    def logits(self, batch: Batch) -> Logits:
+        return Logits(normalize_embeddings=False)
+
 
 @OBJECTIVES.register("normface")
 class NormFace(SampleLoss):
@@ -255,3 +263,11 @@ class NormFace(SampleLoss):
         )
         target = bend(negatives.target, self.adjust, detached=False)
         return softplus(negatives.value - self.scale * target)
+
+    def logits(self, batch: Batch) -> Logits:
+        return Logits(
+            self.adjust,
+            self.scale,
+            normalize_embeddings=self.normalize != "prototypes",
+            normalize_prototypes=self.normalizes_prototypes,
+        )

@@ -16,7 +16,10 @@ SHIPPED_RECIPES = Path(__file__).parents[1] / "recipes"
 """The recipes of this version: files of the package, in a checkout a link to its folder `recipes`."""
 
 
-_FILLED_IN = {"backbone": ("input_size", "channels"), "head": ("dim", "num_classes", "device", "dtype", "shard")}
+_FILLED_IN = {
+    "backbone": ("input_size", "channels"),
+    "head": ("dim", "num_classes", "device", "dtype", "shard", "reduction"),
+}
 FIRST_STAGE = "the first stage"
 """What `train.start` of a second stage says: the folder above its own, wherever that is."""
 
@@ -252,7 +255,7 @@ class Recipe:
         for part, filled in _FILLED_IN.items():
             for key in filled:
                 if key in getattr(self, part):
-                    raise ValueError(f"{part}.{key} is not for recipes: it follows from the data and the network")
+                    raise ValueError(f"{part}.{key} is not for recipes: the run itself sets it")
         dim = self.backbone.get("dim")
         if isinstance(dim, bool) or not isinstance(dim, int) or dim < 1:
             raise ValueError(f"backbone.dim={dim!r} must be a positive integer")

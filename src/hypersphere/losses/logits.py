@@ -1,0 +1,63 @@
+"""What a loss compares before any margin: the logits of embeddings whose class nobody has told."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import torch
+from torch import Tensor
+
+from hypersphere.engines import Curve, Reduced, Similarity
+from hypersphere.geometry import normalize
+
+if TYPE_CHECKING:
+    from hypersphere.losses.base import Batch
+
+
+@dataclass(frozen=True)
+class Logits:
+    """The logit of class j is scale f(score_j) + offset + bias_j, in the words of `Batch.reduce`.
+
+    Args:
+        curve: f, rising.
+        scale: a positive number, a tensor of one, or one per row.
+        offset: likewise, of any sign.
+        bias: (C,), of the classes of `batch.prototypes`.
+        normalize_embeddings, normalize_prototypes: whether scores are cosines.
+    """
+
+    curve: Curve = field(default_factory=Similarity)
+    scale: Tensor | float = 1.0
+    offset: Tensor | float | None = None
+    bias: Tensor | None = None
+    normalize_embeddings: bool = True
+    normalize_prototypes: bool = True
+
+    def matrix(self, batch: Batch) -> Tensor:
+        """(N, C): all logits, of every row and prototype."""
+        x, prototypes = batch.embeddings, batch.prototypes.to(batch.embeddings.dtype)
+        if self.normalize_embeddings:
+            x = normalize(x, batch.eps)
+        if self.normalize_prototypes:
+            prototypes = normalize(prototypes, batch.eps)
+        logits = _column(self.scale) * self.curve.value(x @ prototypes.T)
+        if self.offset is not None:
+            logits = logits + _column(self.offset)
+        return logits if self.bias is None else logits + self.bias
+
+    def largest(self, batch: Batch) -> Reduced:
+        """The largest logit of every row and its class, the lowest one on ties; nothing of N x C but in `dense`."""
+        return batch.reduce(
+            "max",
+            self.curve,
+            scale=self.scale,
+            offset=self.offset,
+            bias=self.bias,
+            normalize_embeddings=self.normalize_embeddings,
+            normalize_prototypes=self.normalize_prototypes,
+        )
+
+
+def _column(value: Tensor | float) -> Tensor | float:
+    return value[:, None] if isinstance(value, torch.Tensor) and value.dim() == 1 else value
