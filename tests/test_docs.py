@@ -1,5 +1,6 @@
 """What the documents say is true: README code and commands run, links lead somewhere, defaults are the code's."""
 
+import dataclasses
 import inspect
 import os
 import re
@@ -12,6 +13,7 @@ import pytest
 
 import hypersphere as hs
 from hypersphere.losses import OBJECTIVES
+from tools import recipe_keys
 
 ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text()
@@ -85,6 +87,38 @@ def test_the_tables_defaults_are_the_codes(name: str) -> None:
     for key, value in expected.items():
         shown = value if isinstance(value, str) else f"{value:g}" if isinstance(value, float) else str(value)
         assert written[key].strip('"') == shown, key
+
+
+def test_the_table_of_recipe_keys_is_up_to_date() -> None:
+    page = recipe_keys.page()
+    assert recipe_keys.PAGE.read_text() == page, "run `python tools/recipe_keys.py`"
+    assert "| `batch_size` | integer | `128` | images per optimizer step" in page
+
+
+def test_a_key_without_a_sentence_is_refused() -> None:
+    @dataclasses.dataclass(frozen=True)
+    class Settings:
+        """Some settings.
+
+        Args:
+            first, second: two of them,
+                in two lines.
+        """
+
+        first: int = 1
+        second: tuple[float, ...] = (0.5,)
+        third: str | None = None
+
+    assert recipe_keys.described(Settings) == dict.fromkeys(("first", "second"), "two of them, in two lines.")
+    with pytest.raises(ValueError, match="Settings.third is not described"):
+        list(recipe_keys.rows(Settings, ""))
+
+
+def test_the_index_names_every_page() -> None:
+    named = re.findall(r"\]\(([\w/.-]+\.md)\)", (ROOT / "docs" / "index.md").read_text())
+    pages = {path.name for path in (ROOT / "docs").glob("*.md")} - {"index.md"}
+    assert pages <= set(named)
+    assert "docs/index.md" in README
 
 
 def test_every_erratum_is_listed_with_its_test() -> None:

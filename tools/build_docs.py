@@ -1,4 +1,4 @@
-"""Draw the pictures of the documents: `make docs`."""
+"""Draw the pictures of the documents and write the table of recipe keys: `make docs`."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import recipe_keys
 import torch
 
 from hypersphere.cli.bench_head import Measured, draw_figure
@@ -150,7 +151,8 @@ PICTURES = {
 
 
 def main() -> None:
-    """Draw all pictures."""
+    """Write the table of recipe keys, then draw all pictures."""
+    recipe_keys.main()
     torch.set_num_threads(1)
     for name, draw in PICTURES.items():
         print(save_figure(draw(), IMAGES / f"{name}.png").relative_to(IMAGES.parents[1]), flush=True)

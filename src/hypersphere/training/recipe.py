@@ -154,8 +154,9 @@ class TrainSettings:
         images_per_identity: K of the identity sampler.
         precision: of the backbone, and of the head's products in the fused engine: `float32`, `bfloat16` or `float16`
             (with a gradient scaler).
-        snapshots: how many copies of the weights to keep from the end of the run, one every `snapshot_every` steps;
-            scores are then averaged over them (NormFace).
+        snapshots: how many copies of the weights to keep from the end of the run; scores are then averaged over them
+            (NormFace).
+        snapshot_every: steps from one to the next.
         ema: decay of a moving average of the backbone's weights, which is then what is saved as the model.
         mixup: alpha of mixup; 0 switches off what a base or a first stage has.
         cutmix: alpha of CutMix, 1 in its paper; 0 likewise. With both, a fair coin of each batch chooses one.
