@@ -113,6 +113,9 @@ def test_a_table_marks_its_best_row_and_keeps_intervals_below_values() -> None:
     assert "<tr><td>a</td><td>1 %<small>[0, 2]</small></td></tr>" in html
     assert '<tr class="best"><td>b<span class="badge">best</span></td><td>2 %<small>[1, 3]</small></td></tr>' in html
     assert '<td class="whole" colspan="2"><div>none of c</div></td>' in html
+    page.table(["name", "command"], [["a", f"run {'--option ' * 9}"]], text=True)
+    assert '<table class="named text">' in page.html()
+    assert "<span>run</span> <span>--option</span>" in page.html(), "a long cell is broken between words"
 
 
 @pytest.mark.parametrize("width", [320, 390, 1280])

@@ -130,6 +130,7 @@ def write_comparison(
     page.table(
         ["", first.folder.name, second.folder.name],
         [[name, *(one[name] for one in both)] for name in both[0] if any(one[name] for one in both)],
+        text=True,
     )
     page.heading("Figures")
     cells: list[Sequence[object] | str] = [
@@ -148,7 +149,8 @@ def write_comparison(
     options = [flat(result.table["options"]) for result in (first, second)]
     keys = [key for key in {**options[0], **options[1]} if options[0].get(key) != options[1].get(key)]
     if keys:
-        page.table(["option", "first", "second"], [[key, *(one.get(key, "") for one in options)] for key in keys])
+        differing = [[key, *(one.get(key, "") for one in options)] for key in keys]
+        page.table(["option", first.folder.name, second.folder.name], differing, text=True)
     else:
         page.text("None.")
     return page.save(Path(folder) / "compare.html")

@@ -15,7 +15,7 @@ def origin(table: Mapping[str, Any]) -> dict[str, str]:
     made = list(_parts(table["options"].get("embeddings", [])))
     ready = {part[key] for part in made for key in ("embeddings", "list") if key in part}
     images = [str(part["images"]) for part in made if "images" in part]
-    lists = [name for name in table["files"] if name.rpartition("/")[2] not in ready]
+    lists = [name for name in table.get("files", {}) if name.rpartition("/")[2] not in ready]
     return {
         "model": ", ".join(dict.fromkeys(map(_model, made))),
         "data": ", ".join(dict.fromkeys([*images, *lists])),

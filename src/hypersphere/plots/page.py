@@ -77,11 +77,7 @@ class Page:
 
     def origin(self, facts: Mapping[str, str]) -> None:
         """Whose report this is: model, data, command, date, version; those that are empty are left out."""
-        rows = "".join(
-            _option(name, " ".join(f"<span>{escape(word)}</span>" for word in value.split()))
-            for name, value in facts.items()
-            if value
-        )
+        rows = "".join(_option(name, _whole_words(value)) for name, value in facts.items() if value)
         self._figure(f'<table class="options origin">{rows}</table>', "")
 
     def options(self, options: Mapping[str, object]) -> None:
@@ -96,6 +92,7 @@ class Page:
         caption: str = "",
         *,
         best: int | None = None,
+        text: bool = False,
     ) -> None:
         """A table; the first column is text, the others are numbers, to the right. A cell is kept in one line, unless
         it is long; what comes after a line break in it, such as an interval, is set below in small print.
@@ -105,6 +102,7 @@ class Page:
             rows: as many cells each; a text instead of cells goes over the whole width.
             caption: below it.
             best: the number of the row that is marked as the best.
+            text: whether all columns are text, to the left.
         """
         for row in rows:
             if not isinstance(row, str) and len(row) != len(header):
@@ -112,7 +110,8 @@ class Page:
         head = "".join(f'<th scope="col">{escape(name)}</th>' for name in header)
         body = "".join(_row(row, len(header), place == best) for place, row in enumerate(rows))
         named = all(isinstance(row, str) or len(str(row[0])) <= _NAME for row in rows)
-        kind = ' class="named"' if named else ""
+        kinds = " ".join(["named"] * named + ["text"] * text)
+        kind = f' class="{kinds}"' if kinds else ""
         content = f"<table{kind}><thead><tr>{head}</tr></thead>\n<tbody>\n{body}</tbody></table>"
         self._figure(f'<div class="wide" tabindex="0">{content}</div>', caption)
 
@@ -224,6 +223,11 @@ def _option(name: str, value: str) -> str:
     return f'<tr><th scope="row">{escape(name)}</th><td>{value}</td></tr>\n'
 
 
+def _whole_words(text: str) -> str:
+    """Words that are broken only where one is longer than the line: an option keeps its dashes."""
+    return " ".join(f"<span>{escape(word)}</span>" for word in text.split())
+
+
 def _breakable(name: str) -> str:
     """A name that may be broken after an underscore."""
     return escape(name).replace("_", "_<wbr>")
@@ -239,9 +243,11 @@ def _row(cells: Sequence[object] | str, columns: int, best: bool) -> str:
 
 
 def _cell(text: str, badge: str = "") -> str:
-    first, *below = (escape(line) for line in text.split("\n"))
-    content = first + badge + "".join(f"<small>{line}</small>" for line in below)
-    return f'<td class="long">{content}</td>' if len(first) > _LONG else f"<td>{content}</td>"
+    first, *below = text.split("\n")
+    small = badge + "".join(f"<small>{escape(line)}</small>" for line in below)
+    if len(first) > _LONG:
+        return f'<td class="long">{_whole_words(first)}{small}</td>'
+    return f"<td>{escape(first)}{small}</td>"
 
 
 def _drawn(figure: Figure, vector: bool) -> str:
