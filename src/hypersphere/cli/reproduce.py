@@ -10,7 +10,7 @@ from typing import Any
 import torch
 
 from hypersphere.cli.output import Results, green, note, red, wrapped
-from hypersphere.core import Progress, check_integer, choose_device, duration, is_installed
+from hypersphere.core import Progress, Reporter, check_integer, choose_device, duration, is_installed
 from hypersphere.plots import NO_PICTURES
 from hypersphere.reproduce import Entry, Result, load_catalogue, missing, run_entry, state, write_pages
 from hypersphere.reproduce.pocket import Plan, estimate_seconds, gather, plan_runs, settings_of
@@ -84,10 +84,25 @@ def _train_all(entries: Sequence[Entry], seeds: tuple[int, ...], training: dict[
         return
     _announce(plan_runs(settings, seeds, training["cache"]), training)
     with Progress("training", "steps") as progress:
-        got = gather(settings, seeds, progress=progress, **training)
+        got = gather(settings, seeds, progress=_from_the_first_step(progress), **training)
     print(f"{len(got.records)} runs in {training['cache']}, {len(got.failures)} failed", flush=True)
     for problem in got.failures.values():
         print(f"  failed: {problem}", flush=True)
+
+
+def _from_the_first_step(progress: Progress) -> Reporter:
+    """Return a reporter whose rate leaves out what comes before the first step: starting processes, painting."""
+    begun = False
+
+    def report(done: int, total: int) -> None:
+        nonlocal begun
+        if begun:
+            progress(done, total)
+        elif done:
+            progress.begin(done)
+            begun = True
+
+    return report
 
 
 def _announce(plan: Plan, training: dict[str, Any]) -> None:
