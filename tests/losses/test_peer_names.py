@@ -81,7 +81,13 @@ def test_names_and_shapes() -> None:
     with torch.no_grad():
         loss.W.copy_(prototypes.T)
         head.weight.copy_(prototypes)
+    torch.testing.assert_close(loss.get_logits(x), head.logits(x))
     torch.testing.assert_close(loss.get_logits(x), 16 * head.cosines(x))
+    each = hs.create_head("cosface", num_classes=6, dim=8, scale=16, dtype=torch.float64, reduction="none")
+    each.load_state_dict(head.state_dict())
+    whole = peer.CosFaceLoss(num_classes=6, embedding_size=8, scale=16, reducer=reducers.DoNothingReducer()).double()
+    whole.load_state_dict(loss.state_dict())
+    torch.testing.assert_close(each(x, labels), whole(x, labels)["loss"]["losses"])
     with pytest.raises(IndexError, match="out of bounds"):
         loss(x, torch.full_like(labels, -1))
     assert head(x, torch.full_like(labels, -1)) == 0
