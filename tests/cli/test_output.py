@@ -2,11 +2,8 @@
 
 import io
 import json
-import os
 import signal
-import subprocess
 import sys
-import time
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -18,8 +15,7 @@ from hypersphere.cli import main
 from hypersphere.cli.output import Results, bold, has_colours, note, red, wrapped
 from hypersphere.core import Failure, Progress
 from hypersphere.data.images import encode
-
-SOURCE = Path(__file__).parents[2] / "src"
+from tests.training.small import RECIPE
 
 
 @pytest.fixture
@@ -74,6 +70,44 @@ def test_data(faces: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -
     assert run_json(capsys, "data", "convert", faces, tmp_path / "y")[0]["identities"] == 2
     shared, _ = run_json(capsys, "data", "overlap", faces, tmp_path / "y")
     assert shared["pairs"] == [{"first": name, "second": name} for name in "ab"]
+
+
+def test_train_and_compare(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    recipe = tmp_path / "recipe.toml"
+    recipe.write_text(RECIPE)
+    words = [recipe, "--out", tmp_path / "run", "--device", "cpu", "train.steps=2", "train.log_every=1"]
+    document, printed = run_json(capsys, "train", *words)
+    assert Path(document["folder"]) == tmp_path / "run"
+    ((figure,),) = document["accuracy"].values()
+    assert 0 <= figure["low"] <= figure["value"] <= figure["high"] <= 1
+    assert "verification accuracy" in printed
+    document, _ = run_json(capsys, "compare", *words, "--heads", "arcface,cosface", "--seeds", 2)
+    assert {title: [run["seed"] for run in runs] for title, runs in document["cells"].items()} == {
+        "arcface": [0, 1],
+        "cosface": [0, 1],
+    }
+    document, _ = run_json(capsys, "train", "--list")
+    assert any(path.endswith("faces.toml") for path in document["recipes"])
+
+
+def test_evaluate(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    names = [f"{person}/{number}.png" for person in range(10) for number in range(4)]
+    (tmp_path / "names.txt").write_text("".join(f"{name}\n" for name in names))
+    pairs = [(names[4 * p], names[4 * p + 1], 1) for p in range(10)]
+    pairs += [(names[4 * p + 2], names[(4 * p + 7) % 40], 0) for p in range(10)]
+    (tmp_path / "pairs.txt").write_text("".join(f"{a} {b} {same}\n" for a, b, same in pairs))
+    for seed, folder in enumerate("ab"):
+        np.save(tmp_path / "e.npy", np.random.default_rng(seed).normal(size=(40, 8)))
+        words = ["--embeddings", tmp_path / "e.npy", "--names", tmp_path / "names.txt"]
+        words += ["--pairs", tmp_path / "pairs.txt", "--far", 0.1, "--out", tmp_path / folder]
+        document, printed = run_json(capsys, "evaluate", "pairs", *words)
+        saved = json.loads((tmp_path / folder / "result.json").read_text())
+        assert document == {**saved, "folder": str(tmp_path / folder)}
+        assert all(len(line) <= 80 for line in printed.splitlines() if str(tmp_path) not in line)
+    document, printed = run_json(capsys, "evaluate", "compare", tmp_path / "a", tmp_path / "b")
+    assert "accuracy" in [metric["name"] for metric in document["metrics"]]
+    assert "mcnemar" in printed
+    assert all(len(line) <= 80 for line in printed.splitlines())
 
 
 def test_bench(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -140,7 +174,6 @@ def test_an_error_has_a_traceback_only_if_asked_for(capsys: pytest.CaptureFixtur
         (Failure("stopped"), 1, "stopped"),
         (PermissionError("not yours"), 1, "not yours"),
         (ModuleNotFoundError("needs x"), 1, "needs x"),
-        (KeyboardInterrupt(), 130, "interrupted"),
     ],
 )
 def test_the_status_says_what_kind_of_failure(
@@ -154,19 +187,10 @@ def test_the_status_says_what_kind_of_failure(
     assert capsys.readouterr().err == f"hypersphere: {line}\n"
 
 
-def test_ctrl_c_is_one_line(tmp_path: Path) -> None:
-    words = [sys.executable, "-m", "hypersphere", "theory", "toy", "--out", str(tmp_path)]
-    environment = {**os.environ, "PYTHONPATH": str(SOURCE), "OMP_NUM_THREADS": "1"}
-    with subprocess.Popen(
-        words, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True
-    ) as process:
-        assert process.stdout is not None
-        while not process.stdout.readline().startswith("loss"):
-            pass
-        time.sleep(0.5)
-        os.killpg(process.pid, signal.SIGINT)
-        _, error = process.communicate()
-    assert (process.returncode, error) == (130, "hypersphere: interrupted\n")
+def test_ctrl_c_is_one_line(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setattr("hypersphere.cli.explore.run", lambda _: signal.raise_signal(signal.SIGINT))
+    assert main(["explore"]) == 130
+    assert capsys.readouterr() == ("", "hypersphere: interrupted\n")
 
 
 class Terminal(io.StringIO):

@@ -22,7 +22,7 @@ from hypersphere.core import check_integer
 from hypersphere.core.config import build
 from hypersphere.data import PocketFaces, open_source, write_records
 from hypersphere.data.source import ImageSource, Indices, Labels
-from hypersphere.training import Processes, Recipe, Trainer, join_processes
+from hypersphere.training import Processes, Recipe, Trainer, default_workers, join_processes
 from hypersphere.version import __version__
 
 _IDENTITIES, _IMAGES = 64, 16
@@ -59,7 +59,7 @@ def run_train(options: argparse.Namespace) -> Results:
     with join_processes(options.device) as processes, tempfile.TemporaryDirectory() as place:
         device = device_name(processes.device.type)
         if options.workers is None:
-            options.workers = min(8, os.cpu_count() or 1) if processes.device.type == "cuda" else 0
+            options.workers = default_workers(processes.device)
         what = (
             f"whole training steps on {device}: {options.size}x{options.size} JPEG files, batch {options.batch_size},"
             f" {options.precision}, CosFace with {options.classes:,} classes, {options.workers} loading processes,"

@@ -7,11 +7,13 @@ import statistics
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from hypersphere.cli.output import Results, bold, note
 from hypersphere.core import Progress
 from hypersphere.core.config import digest
 from hypersphere.training import (
     Recipe,
     RecordFile,
+    RunRecord,
     Task,
     compare_cells,
     default_workers,
@@ -24,7 +26,7 @@ _SET = 16
 """Columns for a validation set."""
 
 
-def run_compare(options: argparse.Namespace) -> None:
+def run_compare(options: argparse.Namespace) -> Results | None:
     """Train every cell that is not on record yet; print mean and deviation over the seeds."""
     for name in ("seeds", "jobs"):
         if getattr(options, name) < 1:
@@ -44,7 +46,7 @@ def run_compare(options: argparse.Namespace) -> None:
         record = RecordFile(out / "results.jsonl")
         left = [task for task in tasks if digest(task.recipe) not in record.records]
         if processes.first and len(left) < len(tasks):
-            print(f"{len(tasks) - len(left)} of {len(tasks)} runs are on record in {record.path}")
+            note(f"{len(tasks) - len(left)} of {len(tasks)} runs are on record in {record.path}")
         workers = options.workers if options.workers is not None else default_workers(processes.device)
         trainer = {"workers": workers // options.jobs, "compile": options.compile}
         with Progress("comparing", "steps") as progress:
@@ -53,8 +55,11 @@ def run_compare(options: argparse.Namespace) -> None:
                 if processes.first:
                     record.add(result)
                     shown.finished += 1
-        if processes.first:
-            _print(cells, record, sets)
+        if not processes.first:
+            return None
+        _print(cells, record, sets)
+    runs = {title: [record.records[digest(recipe)] for recipe in recipes] for title, recipes in cells.items()}
+    return Results({"cells": runs, "record": record.path})
 
 
 class _Shown:
@@ -81,21 +86,25 @@ def _print(cells: Mapping[str, Sequence[Recipe]], record: RecordFile, sets: Sequ
         + "".join(f"{_short(title):>{_SET}}" for title in sets)
         + f"{'fit %':>7}{'||x||':>7}{'n':>4}"
     )
+    best = max(cells, key=lambda title: _first_mean([record.records[digest(recipe)] for recipe in cells[title]], sets))
     for title, recipes in cells.items():
         runs = [record.records[digest(recipe)] for recipe in recipes]
         measured = [run for run in runs if not run.stopped]
         shown = [_spread([run.scores[name].accuracy for run in measured]) for name in sets]
         fit = _mean_of([run.train_accuracy for run in measured], 100)
         norm = _mean_of([run.norm for run in measured], 1)
-        print(
-            f"{_short(title, width):<{width}}"
-            + "".join(f"{each:>{_SET}}" for each in shown)
-            + f"{fit:>7}{norm:>7}{len(measured):>4}"
-        )
+        line = f"{_short(title, width):<{width}}" + "".join(f"{each:>{_SET}}" for each in shown)
+        line += f"{fit:>7}{norm:>7}{len(measured):>4}"
+        print(bold(line) if title == best and len(cells) > 1 else line)
         for run in runs:
             if run.stopped:
                 print(f"  seed {run.seed} stopped: {run.stopped}")
     print(f"every run: {record.path}")
+
+
+def _first_mean(runs: Sequence[RunRecord], sets: Sequence[str]) -> float:
+    """The mean accuracy on the first set; -1 where no run was measured."""
+    return statistics.mean([run.scores[sets[0]].accuracy for run in runs if not run.stopped] or [-1.0])
 
 
 def _short(text: str, width: int = _SET - 2) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import dataclasses
+import textwrap
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -13,15 +14,24 @@ from typing import Protocol
 import numpy as np
 
 from hypersphere.cli.models import open_models
+from hypersphere.cli.output import Results
 from hypersphere.core import Progress, choose_device, install_hint, is_installed
 from hypersphere.data import NamedImages, UnreadableImage
 from hypersphere.data.files import Staged, is_image_name
 from hypersphere.data.images import Image
 from hypersphere.data.tar import read_entries
-from hypersphere.evaluation import Embeddings, Result, concatenated, embed_images, load_embeddings, write_result
+from hypersphere.evaluation import (
+    Embeddings,
+    Result,
+    concatenated,
+    embed_images,
+    load_embeddings,
+    write_result,
+)
 from hypersphere.evaluation.embeddings import read_names
 from hypersphere.evaluation.metric_tables import figure_cells, not_measurable, without_complements
 from hypersphere.evaluation.report import lost_counts, words, write_report
+from hypersphere.evaluation.results import result_table
 
 
 class Wanted(Protocol):
@@ -93,7 +103,9 @@ def image_names(options: argparse.Namespace) -> list[str]:
     return sorted(str(file.relative_to(place).as_posix()) for file in place.rglob("*") if is_image_name(file.name))
 
 
-def finish(result: Result, options: argparse.Namespace, sources: Mapping[str, NamedImages | None], title: str) -> None:
+def finish(
+    result: Result, options: argparse.Namespace, sources: Mapping[str, NamedImages | None], title: str
+) -> Results:
     """Write result.json and report.html, and print the figures.
 
     Args:
@@ -118,7 +130,7 @@ def finish(result: Result, options: argparse.Namespace, sources: Mapping[str, Na
     if is_installed("matplotlib"):
         report = write_report(result, out, title=f"{result.protocol}: {title}", pictures=picture)
     print(f"{result.protocol}: {title}")
-    width = max(26, *(len(name) + 2 for name in (*result.counts, *result.metrics)))
+    width = max(len(name) + 2 for name in (*result.counts, *result.metrics))
     for name, count in result.counts.items():
         print(f"  {words(name):<{width}}{count:,}")
     for name in without_complements(result.metrics):
@@ -127,14 +139,15 @@ def finish(result: Result, options: argparse.Namespace, sources: Mapping[str, Na
         detail = result.details.get(owner or "all")
         if bare == "accuracy" and isinstance(detail, Mapping) and "deviation" in detail:
             value = f"{value} +- {100 * detail['deviation']:.2f}"
-        print(f"  {name:<{width}}{value:<20}{f'[{interval}]':<24}n={n}")
+        print(f"  {name:<{width}}{value:<17}{f'[{interval}]':<24}n={n}")
     missing = not_measurable(result.metrics)
     if missing:
-        print(missing)
+        print(textwrap.fill(missing, 79))
     lost = lost_counts(result)
     if lost:
         print(f"not all of the protocol was measured: {', '.join(lost)}")
     print(f"{out / 'result.json'}\n{report}")
+    return Results({**result_table(result), "folder": out})
 
 
 def make_embeddings(

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import argparse
+import textwrap
 from collections.abc import Sequence
 
 from hypersphere.cli.embedding import finish, make_embeddings, save_embeddings
+from hypersphere.cli.output import Results
 from hypersphere.core import Progress
 from hypersphere.data import NamedImages
 from hypersphere.evaluation.compare import (
@@ -22,7 +24,7 @@ from hypersphere.evaluation.metric_tables import figure_cells, not_measurable
 from hypersphere.evaluation.protocols import PairList, evaluate_pairs, read_pairs
 
 
-def evaluate_pair_lists(options: argparse.Namespace) -> None:
+def evaluate_pair_lists(options: argparse.Namespace) -> Results:
     """Run the pairs protocol and write its folder."""
     how = Comparison(
         similarity=options.similarity, normalize=not options.no_normalize, center=options.center, pca=options.pca
@@ -46,26 +48,35 @@ def evaluate_pair_lists(options: argparse.Namespace) -> None:
             progress=progress,
         )
     titles = [pairs.title for pairs in lists]
-    finish(result, options, dict(zip(titles, sources, strict=True)), ", ".join(titles))
     if options.save_embeddings:
         save_embeddings(made, titles, options.out)
+    return finish(result, options, dict(zip(titles, sources, strict=True)), ", ".join(titles))
 
 
-def compare(options: argparse.Namespace) -> None:
+def compare(options: argparse.Namespace) -> Results:
     """Print two results side by side."""
     first, second = (read_result(path) for path in options.results)
     with Progress("comparing", "metrics") as progress:
         rows = compare_results(first, second, progress=progress)
-    print(f"{'':<26}{'A':<30}{'B':<30}{'B - A, points':<26}p")
-    for row in shown_rows(rows):
+    shown = shown_rows(rows)
+    width = max((len(row.name) + 2 for row in shown), default=2)
+    tests: dict[str, list[str]] = {}
+    print(f"{'':<{width}}{'A':<10}{'B':<10}{'B - A, points':<25}p")
+    for row in shown:
         one, two = (figure_cells(figure)[0] for figure in (row.first, row.second))
         difference, p, test = difference_cells(row)
-        print(f"{row.name:<26}{one:<30}{two:<30}{difference:<26}{f'{p} ({test})' if p else test}")
+        tests.setdefault(test if p else f"no test ({test})", []).append(row.name)
+        print(f"{row.name:<{width}}{one:<10}{two:<10}{difference:<25}{p}".rstrip())
+    for test, names in tests.items():
+        print(textwrap.fill(f"{test}: {', '.join(names)}", 79, subsequent_indent="  "))
     for sentence in (not_measurable(unmeasured(rows)), *only_in_one(first, second)):
         if sentence:
-            print(sentence)
+            print(textwrap.fill(sentence, 79))
+    page = None
     if options.out is not None:
-        print(write_comparison(rows, first, second, options.out, command=options.command))
+        page = write_comparison(rows, first, second, options.out, command=options.command)
+        print(page)
+    return Results({"results": options.results, "metrics": rows, "page": page})
 
 
 def _find_data(options: argparse.Namespace) -> None:

@@ -9,6 +9,7 @@ from collections.abc import Callable
 import numpy as np
 
 from hypersphere.cli.embedding import finish, gather, image_names
+from hypersphere.cli.output import Results
 from hypersphere.core import Progress
 from hypersphere.data import NamedImages
 from hypersphere.evaluation import Embeddings, Result, load_embeddings
@@ -28,16 +29,16 @@ from hypersphere.evaluation.protocols import (
 from hypersphere.training.runs import newest_head
 
 
-def evaluate_blufr(options: argparse.Namespace) -> None:
+def evaluate_blufr(options: argparse.Namespace) -> Results:
     """LFW BLUFR."""
     protocol = read_blufr(options.config)
     embeddings, source = gather(options, protocol.names, "blufr", where=protocol.place)
     with Progress("measuring", "trials") as progress:
         result = protocol.evaluate(embeddings, pca=options.pca, allow_missing=options.allow_missing, progress=progress)
-    finish(result, options, {"": source}, options.config.name)
+    return finish(result, options, {"": source}, options.config.name)
 
 
-def evaluate_ytf(options: argparse.Namespace) -> None:
+def evaluate_ytf(options: argparse.Namespace) -> Results:
     """YouTube Faces; the frames are what lies in the folders of its videos."""
     protocol = read_ytf(options.splits)
     names = protocol.names_among(image_names(options))
@@ -54,10 +55,10 @@ def evaluate_ytf(options: argparse.Namespace) -> None:
             allow_missing=options.allow_missing,
             progress=progress,
         )
-    finish(result, options, {"": source}, options.splits.name)
+    return finish(result, options, {"": source}, options.splits.name)
 
 
-def evaluate_ijb(options: argparse.Namespace) -> None:
+def evaluate_ijb(options: argparse.Namespace) -> Results:
     """IJB-B or IJB-C."""
     choices = _ijb_options(options)
     protocol = read_ijb(options.meta, options.subset, allow_missing=options.allow_missing)
@@ -81,7 +82,9 @@ def evaluate_ijb(options: argparse.Namespace) -> None:
             progress=progress,
         )
     named = {"subset": options.subset, "preset": options.preset, **result.options}
-    finish(dataclasses.replace(result, options=named), options, {"": source}, f"{options.subset}, {options.preset}")
+    return finish(
+        dataclasses.replace(result, options=named), options, {"": source}, f"{options.subset}, {options.preset}"
+    )
 
 
 def _ijb_options(options: argparse.Namespace) -> IjbOptions:
@@ -99,7 +102,7 @@ def _ijb_options(options: argparse.Namespace) -> IjbOptions:
     )
 
 
-def evaluate_megaface(options: argparse.Namespace) -> None:
+def evaluate_megaface(options: argparse.Namespace) -> Results:
     """MegaFace challenge 1."""
     protocol = read_megaface(
         options.probes,
@@ -128,7 +131,7 @@ def evaluate_megaface(options: argparse.Namespace) -> None:
         )
     if others is not None:
         result = dataclasses.replace(result, options={**result.options, "distractors": dict(others.options)})
-    finish(result, options, {"": source, "distractors": far}, options.distractors.name)
+    return finish(result, options, {"": source, "distractors": far}, options.distractors.name)
 
 
 def _distractors(
@@ -148,7 +151,7 @@ def _distractors(
     return load_embeddings(options.distractor_embeddings, options.distractor_names), images
 
 
-def evaluate_reid(options: argparse.Namespace) -> None:
+def evaluate_reid(options: argparse.Namespace) -> Results:
     """Market-1501 or DukeMTMC-reID."""
     if options.market is not None:
         protocol = read_reid(options.market)
@@ -161,10 +164,10 @@ def evaluate_reid(options: argparse.Namespace) -> None:
         result = protocol.evaluate(
             embeddings, area=options.area, allow_missing=options.allow_missing, progress=progress
         )
-    finish(result, options, {"": source}, "" if options.market is None else options.market.name)
+    return finish(result, options, {"": source}, "" if options.market is None else options.market.name)
 
 
-def evaluate_classify(options: argparse.Namespace) -> None:
+def evaluate_classify(options: argparse.Namespace) -> Results:
     """Classification by prototypes."""
     protocol = read_classify(options.test, options.train)
     prototypes = _prototypes(options)
@@ -172,7 +175,7 @@ def evaluate_classify(options: argparse.Namespace) -> None:
     result = protocol.evaluate(
         embeddings, prototypes, similarity=options.similarity, allow_missing=options.allow_missing
     )
-    finish(_with_prototypes(result, options), options, {"": source}, options.test.name)
+    return finish(_with_prototypes(result, options), options, {"": source}, options.test.name)
 
 
 def _with_prototypes(result: Result, options: argparse.Namespace) -> Result:

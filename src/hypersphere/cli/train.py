@@ -8,6 +8,7 @@ from pathlib import Path
 
 from torch import nn
 
+from hypersphere.cli.output import Results, wrapped
 from hypersphere.core import Progress
 from hypersphere.core.config import as_table, digest, load_toml
 from hypersphere.evaluation import Verification
@@ -28,12 +29,11 @@ from hypersphere.training import (
 )
 
 
-def run_train(options: argparse.Namespace) -> None:
+def run_train(options: argparse.Namespace) -> Results | None:
     """Train, or list the recipes."""
     if options.list:
         here = Path("recipes")
-        list_recipes(options.recipes or (here if here.is_dir() else SHIPPED_RECIPES))
-        return
+        return list_recipes(options.recipes or (here if here.is_dir() else SHIPPED_RECIPES))
     if options.recipe is None:
         raise ValueError("name a recipe, or --list them")
     recipe = load_recipe(options.recipe, options.settings)
@@ -41,7 +41,7 @@ def run_train(options: argparse.Namespace) -> None:
     with join_processes(options.device) as processes:
         results = train_and_verify(recipe, folder, processes, options, f"training {recipe.head['name']}")
         if not processes.first:
-            return
+            return None
     for title, verified in results.items():
         accuracies = [f"{result.accuracy.value:.2%}" for result in verified]
         mean = statistics.mean(result.accuracy.value for result in verified)
@@ -50,6 +50,8 @@ def run_train(options: argparse.Namespace) -> None:
         )
         print(f"verification accuracy on {title}: {shown}")
     print(f"checkpoints, log and resolved recipe: {folder}")
+    accuracy = {title: [result.accuracy for result in verified] for title, verified in results.items()}
+    return Results({"folder": folder, "recipe": digest(recipe), "accuracy": accuracy})
 
 
 def train_and_verify(
@@ -100,11 +102,13 @@ def _loggers(options: argparse.Namespace, recipe: Recipe, folder: Path) -> list[
     return loggers
 
 
-def list_recipes(folder: Path) -> None:
+def list_recipes(folder: Path) -> Results:
     """Print every recipe below a folder with its sentence."""
     files = sorted(folder.rglob("*.toml"))
     if not files:
         raise ValueError(f"{folder}: no recipes there; name their folder with --recipes")
     width = max(len(str(path)) for path in files)
-    for path in files:
-        print(f"{path!s:<{width}}  {load_toml(path).get('about', '')}")
+    recipes = {str(path): load_toml(path).get("about", "") for path in files}
+    for path, about in recipes.items():
+        print(wrapped(f"{path:<{width}}  ", about))
+    return Results({"recipes": recipes})
