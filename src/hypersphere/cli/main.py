@@ -12,7 +12,7 @@ import traceback
 from collections.abc import Sequence
 from contextlib import nullcontext, redirect_stdout
 
-from hypersphere.cli.commands import advise, bench, data, demo, evaluate, explore, reproduce, theory, train
+from hypersphere.cli.commands import advise, bench, completion, data, demo, evaluate, explore, reproduce, theory, train
 from hypersphere.cli.output import red
 from hypersphere.cli.parser import Parser, find_run
 from hypersphere.core import Failure, Progress
@@ -27,7 +27,7 @@ def build_parser() -> Parser:
     parser.set_defaults(quiet=False, verbose=False, json=False)
     parser.add_argument("--version", action="version", version=f"hypersphere {__version__}")
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
-    for group in (demo, train, data, evaluate, theory, reproduce, explore, advise, bench):
+    for group in (demo, train, data, evaluate, theory, reproduce, explore, advise, bench, completion):
         group.add_command(commands)
     return parser
 
