@@ -28,6 +28,7 @@ def test_the_demo_and_the_demo_again(tmp_path: Path, capsys: pytest.CaptureFixtu
     assert [found[0] for found in rows] == list(LOSSES.values())
     assert all(float(low) < float(value) < float(high) for _, value, low, high, _ in rows)
     assert str(out / "report.html") in first
+    assert max(len(line) for line in first.splitlines()[:-1]) <= 80
 
     reader = Reader((out / "report.html").read_text(encoding="utf-8"))
     assert reader.tags.count("h2") == 8

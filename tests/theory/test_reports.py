@@ -17,6 +17,17 @@ def test_a_table_is_aligned() -> None:
     ]
 
 
+def test_a_table_fits_a_narrow_terminal() -> None:
+    report = Report("title", [Row("a number with a long name", "1.0", "2.00", "differs"), Row("short", "10.25")])
+    assert report.table(35).splitlines() == [
+        "                        ours  paper",
+        "a number with a long",
+        "name                     1.0   2.00",
+        "    differs",
+        "short                  10.25",
+    ]
+
+
 @pytest.mark.parametrize("count", [2, 4, 6, 7, 15, 17])
 def test_packings_reach_the_best_known(count: int) -> None:
     assert packing_degrees(count, restarts=6) == pytest.approx(BEST_KNOWN[count], abs=1e-4)

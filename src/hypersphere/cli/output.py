@@ -53,11 +53,17 @@ def note(text: str = "") -> None:
         print(text, flush=True)
 
 
+def screen_width() -> int | None:
+    """The columns that a line of results may have; None where it goes to a file."""
+    return terminal_width(sys.stdout) - 1 if sys.stdout.isatty() else None
+
+
 def wrapped(start: str, text: str) -> str:
     """A line of a list: on a terminal its text goes on below itself, in a file it is one line."""
-    if not sys.stdout.isatty():
+    width = screen_width()
+    if width is None:
         return start + text
-    width = max(terminal_width(sys.stdout) - 1, len(start) + 20)
+    width = max(width, len(start) + 20)
     return textwrap.fill(text, width, initial_indent=start, subsequent_indent=" " * len(start))
 
 

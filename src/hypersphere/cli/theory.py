@@ -9,7 +9,7 @@ from pathlib import Path
 import torch
 
 from hypersphere.cli.commands.theory import TOY
-from hypersphere.cli.output import Results, note, wrapped
+from hypersphere.cli.output import Results, note, screen_width, wrapped
 from hypersphere.core import Progress, is_installed
 from hypersphere.plots import NO_PICTURES, save_figure
 from hypersphere.theory import CONVERGED_DEGREES, ITEMS, OPTIMUM_DEGREES, TOY_LOSSES, ToySolution, draw_toy, solve_toy
@@ -28,7 +28,7 @@ def run_item(options: argparse.Namespace) -> Results:
     drawing = _can_draw(options.out)
     torch.set_num_threads(1)
     report = ITEMS[options.item].run()
-    print(f"{report.title}\n\n{report.table()}\n")
+    print(f"{report.title}\n\n{report.table(screen_width())}\n")
     for paragraph in report.notes:
         note(textwrap.fill(paragraph, 79))
     written = []

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
@@ -50,12 +51,17 @@ class Report:
     figures: Mapping[str, Callable[[], Figure]] = field(default_factory=dict)
     beside: str = "paper"
 
-    def table(self) -> str:
-        """The rows as aligned text."""
+    def table(self, width: int | None = None) -> str:
+        """The rows as aligned text; in lines of at most `width` columns, as far as the numbers leave room."""
         cells = [("", "ours", self.beside, ""), *((row.what, row.ours, row.paper, row.note) for row in self.rows)]
         widths = [max(len(line[place]) for line in cells) for place in range(3)]
-        lines = [
-            f"{what:<{widths[0]}}  {ours:>{widths[1]}}  {paper:>{widths[2]}}  {note}".rstrip()
-            for what, ours, paper, note in cells
-        ]
+        if width is not None:
+            widths[0] = min(widths[0], max(width - widths[1] - widths[2] - 4, 20))
+        lines = []
+        for what, ours, paper, note in cells:
+            *above, last = textwrap.wrap(what, widths[0]) or [""]
+            row = f"{last:<{widths[0]}}  {ours:>{widths[1]}}  {paper:>{widths[2]}}  "
+            lines += [*above, f"{row}{note}".rstrip()]
+            if width is not None and len(lines[-1]) > width:
+                lines[-1:] = [row.rstrip(), textwrap.indent(textwrap.fill(note, width - 4), " " * 4)]
         return "\n".join(lines)

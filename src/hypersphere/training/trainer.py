@@ -160,7 +160,7 @@ class Trainer:
                     logs.write(figures)
                     seconds = time.monotonic() - began
                     speed = (self.step - first) * self.recipe.train.batch_size / seconds
-                    words = f"{speed:,.0f} images/s, {self.waited / seconds:.0%} waiting, {figures_in_words(figures)}"
+                    words = f"{figures_in_words(figures)}, {speed:,.0f} images/s, {self.waited / seconds:.0%} waiting"
                     words += "".join(f", {name} {score:.2%}" for name, score in self.scores.items())
                 if self.snapshots.due(self.step) and self.processes.first:
                     self.snapshots.save(self.step, self.model())
