@@ -247,3 +247,14 @@ def test_an_embedding_that_is_not_finite_names_its_image(
     assert "m.safetensors makes an embedding of" in error
     assert "Person_A_0001.jpg that is not finite" in error
     assert len(FolderSource(lfw / "faces")) == 80
+
+
+def test_a_missing_model_is_said_before_any_image_is_looked_for(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "pairs.txt").write_text("a/1.jpg a/2.jpg 1\na/1.jpg b/1.jpg 0\n")
+    given = ["evaluate", "pairs", "--images", str(tmp_path), "--pairs", str(tmp_path / "pairs.txt")]
+    assert main([*given, "--model", "nope.onnx"]) == 2
+    assert "--model nope.onnx is missing" in capsys.readouterr().err
+    assert main(given) == 2
+    assert "give either --model and --images" in capsys.readouterr().err

@@ -67,6 +67,7 @@ def gather(
         tag: in the names of saved files, where a protocol has more than one set of images.
         where: the place of the k-th name in the protocol's files.
     """
+    check_given(options)
     given = list(options.images or [])
     if len(given) > 1:
         raise ValueError(f"--images: {len(given)} given; this protocol takes one")
@@ -150,12 +151,20 @@ def finish(
     return Results({**result_table(result), "folder": out})
 
 
+def check_given(options: argparse.Namespace) -> None:
+    """Raise ValueError unless there is a model or ready embeddings; to be asked before images are looked for."""
+    if bool(options.model) == bool(options.embeddings):
+        raise ValueError("give either --model and --images, or --embeddings and --names")
+    for path in options.model or []:
+        if not path.exists():
+            raise ValueError(f"--model {path} is missing: give a folder of `train`, a .safetensors or an .onnx file")
+
+
 def make_embeddings(
     options: argparse.Namespace, lists: Sequence[Wanted], sources: Sequence[NamedImages | None]
 ) -> list[list[Embeddings]]:
     """The embeddings of each list, one of each model or array, merged if they are to stand side by side."""
-    if bool(options.model) == bool(options.embeddings):
-        raise ValueError("give either --model and --images, or --embeddings and --names")
+    check_given(options)
     for name in ("contract", "flip"):
         if options.embeddings and getattr(options, name) is not None:
             raise ValueError(f"--{name} is for models; ready embeddings are taken as they are")

@@ -6,7 +6,7 @@ import argparse
 import textwrap
 from collections.abc import Sequence
 
-from hypersphere.cli.embedding import finish, make_embeddings, save_embeddings
+from hypersphere.cli.embedding import check_given, finish, make_embeddings, save_embeddings
 from hypersphere.cli.output import Results
 from hypersphere.core import Progress
 from hypersphere.data import NamedImages
@@ -29,6 +29,7 @@ def evaluate_pair_lists(options: argparse.Namespace) -> Results:
     how = Comparison(
         similarity=options.similarity, normalize=not options.no_normalize, center=options.center, pca=options.pca
     )
+    check_given(options)
     if options.data is not None:
         _find_data(options)
     if not options.pairs:

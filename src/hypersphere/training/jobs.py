@@ -112,11 +112,11 @@ class RecordFile:
         path: of the file.
     """
 
-    def __init__(self, path: Path) -> None:
-        self.path = path
+    def __init__(self, path: str | Path) -> None:
+        self.path = Path(path)
         self.records: dict[str, RunRecord] = {}
-        if path.exists():
-            for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), start=1):
+        if self.path.exists():
+            for number, line in enumerate(self.path.read_text(encoding="utf-8").splitlines(), start=1):
                 record = _parse(line, f"{path}, line {number}")
                 self.records[record.recipe] = record
 
