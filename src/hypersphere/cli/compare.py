@@ -7,6 +7,7 @@ import statistics
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from hypersphere.cli.chosen_recipe import shorthands
 from hypersphere.cli.output import Results, bold, note
 from hypersphere.core import Progress
 from hypersphere.core.config import digest
@@ -32,8 +33,9 @@ def run_compare(options: argparse.Namespace) -> Results | None:
         if getattr(options, name) < 1:
             raise ValueError(f"--{name} {getattr(options, name)} must be at least 1")
     out = options.out or Path("runs") / f"compare-{options.recipe.stem}"
+    settings = [*options.settings, *shorthands(options)]
     heads = [name for name in options.heads.split(",") if name]
-    cells = dict(compare_cells(options.recipe, options.settings, heads, options.grid, options.seeds))
+    cells = dict(compare_cells(options.recipe, settings, heads, options.grid, options.seeds))
     first = next(iter(cells.values()))[0]
     sets = [each.title for each in validation_sets(first)]
     if not sets:

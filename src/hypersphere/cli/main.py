@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from contextlib import nullcontext, redirect_stdout
 
 from hypersphere.cli.commands import advise, bench, completion, data, demo, evaluate, explore, reproduce, theory, train
+from hypersphere.cli.messages import in_words, plain_warnings
 from hypersphere.cli.output import red
 from hypersphere.cli.parser import Parser, find_run
 from hypersphere.core import Failure, Progress
@@ -45,7 +46,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     Progress.silent = options.quiet
     start = time.monotonic()
     try:
-        with redirect_stdout(sys.stderr) if options.json else nullcontext():
+        with plain_warnings(), redirect_stdout(sys.stderr) if options.json else nullcontext():
             results = find_run(options.run)(options)
         if options.json and results is not None:
             print(results.to_json())
@@ -68,7 +69,7 @@ def _failed(error: BaseException, status: int, verbose: bool) -> int:
     """Say what went wrong in one line, or after its traceback."""
     if verbose:
         traceback.print_exception(error)
-    print(f"{red('hypersphere:', sys.stderr)} {error if status != 130 else 'interrupted'}", file=sys.stderr)
+    print(f"{red('hypersphere:', sys.stderr)} {in_words(error) if status != 130 else 'interrupted'}", file=sys.stderr)
     return status
 
 
@@ -83,6 +84,6 @@ def _take_settings(options: argparse.Namespace, rest: list[str]) -> None:
     """`key=value` after an option is a setting like one before it; argparse gives it back as unknown."""
     unknown = [word for word in rest if word.startswith("-") or "=" not in word]
     if rest and (unknown or not hasattr(options, "settings")):
-        options.parser.refuse(unknown or rest)
+        options.parser.refuse(unknown or rest, settings=hasattr(options, "settings"))
     if rest:
         options.settings = [*options.settings, *rest]

@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from importlib import import_module
 from typing import Any, NoReturn
 
+from hypersphere.cli.messages import as_setting
 from hypersphere.cli.output import Results, red
 from hypersphere.core import nearest
 
@@ -39,11 +40,19 @@ class Parser(argparse.ArgumentParser):
         self.print_usage(sys.stderr)
         self.exit(2, f"{red(f'{self.prog}:', sys.stderr)} {message}\n")
 
-    def refuse(self, words: Sequence[str]) -> NoReturn:
-        """Words that the command does not know: the nearest option to the first, where one is near."""
+    def refuse(self, words: Sequence[str], *, settings: bool = False) -> NoReturn:
+        """Words that the command does not know: the nearest option to the first, where one is near.
+
+        Args:
+            words: as they were given.
+            settings: whether the command takes those of a recipe, of which the first may be one.
+        """
         known = [name for name in self._option_string_actions if name.startswith("--")]
         close = difflib.get_close_matches(words[0].partition("=")[0], known, n=1, cutoff=0.7)
-        self.error(f"unrecognized arguments: {' '.join(words)}{f' (did you mean {close[0]}?)' if close else ''}")
+        hint = f" (did you mean {close[0]}?)" if close else ""
+        if settings and not close and words[0].startswith("--"):
+            hint = f"; settings of the recipe are written key=value: {as_setting(words)}"
+        self.error(f"unrecognized arguments: {' '.join(words)}{hint}")
 
     def _check_value(self, action: argparse.Action, value: Any) -> None:
         if action.choices is not None and value not in action.choices:

@@ -8,10 +8,13 @@ from pathlib import Path
 
 from torch import nn
 
+from hypersphere.cli.chosen_recipe import find_or_suggest, folder_of
 from hypersphere.cli.output import Results, wrapped
+from hypersphere.cli.training_progress import TrainingProgress
 from hypersphere.core import Progress
 from hypersphere.core.config import as_table, digest, load_toml
 from hypersphere.evaluation import Verification
+from hypersphere.models import MODEL_FILE
 from hypersphere.training import (
     SHIPPED_RECIPES,
     Logger,
@@ -23,7 +26,7 @@ from hypersphere.training import (
     WeightsAndBiases,
     default_workers,
     join_processes,
-    load_recipe,
+    recipe_names,
     train_recipe,
     validation_sets,
 )
@@ -32,13 +35,14 @@ from hypersphere.training import (
 def run_train(options: argparse.Namespace) -> Results | None:
     """Train, or list the recipes."""
     if options.list:
-        here = Path("recipes")
-        return list_recipes(options.recipes or (here if here.is_dir() else SHIPPED_RECIPES))
+        return list_recipes(options.recipes or SHIPPED_RECIPES)
     if options.recipe is None:
-        raise ValueError("name a recipe, or --list them")
-    recipe = load_recipe(options.recipe, options.settings)
-    folder = options.out or Path("runs") / f"{options.recipe.stem}-{digest(recipe)}"
+        raise ValueError("name a recipe or a folder of images; `hypersphere train --list` names the recipes")
     with join_processes(options.device) as processes:
+        recipe = find_or_suggest(options, processes)
+        folder = options.out or folder_of(options.recipe, recipe)
+        if options.dry_run:
+            return Results({"recipe": as_table(recipe)})
         results = train_and_verify(recipe, folder, processes, options, f"training {recipe.head['name']}")
         if not processes.first:
             return None
@@ -50,6 +54,9 @@ def run_train(options: argparse.Namespace) -> Results | None:
         )
         print(f"verification accuracy on {title}: {shown}")
     print(f"checkpoints, log and resolved recipe: {folder}")
+    model = (folder / "second" if recipe.second else folder) / MODEL_FILE
+    if model.is_file():
+        print(f"the model: {model}")
     accuracy = {title: [result.accuracy for result in verified] for title, verified in results.items()}
     return Results({"folder": folder, "recipe": digest(recipe), "accuracy": accuracy})
 
@@ -75,9 +82,11 @@ def train_and_verify(
 
     asked = options.best or recipe.data.validation != ValidationSettings()
 
+    progress = TrainingProgress(title, options.recipe)
+
     def make(stage: Recipe, place: Path) -> Trainer:
         with Progress("checking images", "images") as checking:
-            return Trainer(
+            trainer = Trainer(
                 stage,
                 place,
                 processes=processes,
@@ -88,8 +97,10 @@ def train_and_verify(
                 compile=options.compile,
                 checking=checking if processes.first else None,
             )
+        progress.expect(trainer.total, place)
+        return trainer
 
-    with Progress(title, "steps") as progress:
+    with progress:
         trained = train_recipe(recipe, folder, make, progress if processes.first else None)
     return {each.title: each.verify_run(trained, device) for each in sets}
 
@@ -104,11 +115,9 @@ def _loggers(options: argparse.Namespace, recipe: Recipe, folder: Path) -> list[
 
 def list_recipes(folder: Path) -> Results:
     """Print every recipe below a folder with its sentence."""
-    files = sorted(folder.rglob("*.toml"))
-    if not files:
-        raise ValueError(f"{folder}: no recipes there; name their folder with --recipes")
-    width = max(len(str(path)) for path in files)
-    recipes = {str(path): load_toml(path).get("about", "") for path in files}
-    for path, about in recipes.items():
-        print(wrapped(f"{path:<{width}}  ", about))
+    names = recipe_names(folder)
+    width = max(map(len, names))
+    recipes = {name: load_toml(path).get("about", "") for name, path in names.items()}
+    for name, about in recipes.items():
+        print(wrapped(f"{name:<{width}}  ", about))
     return Results({"recipes": recipes})

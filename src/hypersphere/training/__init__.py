@@ -5,8 +5,10 @@ from hypersphere.training.compare import compare_cells
 from hypersphere.training.jobs import RecordFile, RunRecord, SetScore, Task, run_tasks, training_fit
 from hypersphere.training.logs import Logger, TensorBoard, WeightsAndBiases, read_log
 from hypersphere.training.monitor import Monitor, TrainingStopped, effective_margin
+from hypersphere.training.own_data import suggest_recipe
 from hypersphere.training.processes import LossScaler, Processes, default_workers, join_processes
-from hypersphere.training.recipe import SHIPPED_RECIPES, Recipe, ValidationSettings, load_recipe
+from hypersphere.training.recipe import Recipe, ValidationSettings, load_recipe, recipe_from_table, recipe_keys
+from hypersphere.training.recipe_names import SHIPPED_RECIPES, find_recipe, recipe_names
 from hypersphere.training.runs import load_run, mean_embeddings
 from hypersphere.training.schedules import Schedule
 from hypersphere.training.shard_state import common_state, load_common_state, load_state, save_state
@@ -39,6 +41,7 @@ __all__ = [
     "compare_cells",
     "default_workers",
     "effective_margin",
+    "find_recipe",
     "join_processes",
     "load_common_state",
     "load_recipe",
@@ -48,9 +51,13 @@ __all__ = [
     "mean_embeddings",
     "read_log",
     "read_shards",
+    "recipe_from_table",
+    "recipe_keys",
+    "recipe_names",
     "run_tasks",
     "save_shards",
     "save_state",
+    "suggest_recipe",
     "train_recipe",
     "training_fit",
     "unseen_pairs",

@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import itertools
 import tomllib
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 from hypersphere.core.config import to_value
+from hypersphere.training.parts import check_parts
 from hypersphere.training.recipe import Recipe, load_recipe
 
 
 def compare_cells(
     path: str | Path, settings: Sequence[str], heads: Sequence[str], grid: Sequence[str], seeds: int
-) -> Iterator[tuple[str, list[Recipe]]]:
-    """Every cell of a table: its title, and its recipes over the seeds.
+) -> list[tuple[str, list[Recipe]]]:
+    """Every cell of a table: its title, and its recipes over the seeds. All are checked before the first is trained.
 
     Args:
         path: the recipe.
@@ -29,10 +30,18 @@ def compare_cells(
         if not equals or not values:
             raise ValueError(f"--grid {axis!r} is no axis: write key.sub=value,value,...")
         axes.append([[f"{key}={value}"] for value in _split(values)])
+    cells = []
     for cell in itertools.product(*axes):
         chosen = list(itertools.chain(*cell))
         recipes = [load_recipe(path, [*settings, *chosen, f"train.seed={seed}"]) for seed in range(seeds)]
-        yield ", ".join(setting.removeprefix("head.name=") for setting in chosen) or Path(path).stem, recipes
+        title = ", ".join(setting.removeprefix("head.name=") for setting in chosen) or Path(path).stem
+        try:
+            for stage in recipes[0].stages():
+                check_parts(stage)
+        except ValueError as error:
+            raise ValueError(f"{title}: {error}") from None
+        cells.append((title, recipes))
+    return cells
 
 
 def _split(values: str) -> list[str]:

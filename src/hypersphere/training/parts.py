@@ -6,6 +6,7 @@ import copy
 import inspect
 import math
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +27,25 @@ from hypersphere.training.runs import load_run, newest_head
 
 Batches = ShuffledBatches | ClassBalancedBatches | IdentityBatches
 _PRODUCTS = {"bfloat16": "bf16", "float16": "fp16"}
+_NOT_CHECKED = ("sharded", "loss_weight", "prototypes", "sample", "unbiased")
+_FEW_CLASSES = 100
 _NEW_IN_RESNET = ("projection.", "bnneck.")
+
+
+def check_parts(recipe: Recipe) -> None:
+    """Raise ValueError where the network or a loss cannot be made, before any image is read.
+
+    What depends on the number of classes is left to `make_head`.
+    """
+    create = partial(create_backbone, input_size=recipe.data.size, channels=1 if recipe.data.grey else 3)
+    with torch.device("meta"):
+        create(**recipe.backbone)
+    options = {key: value for key, value in recipe.head.items() if key not in _NOT_CHECKED}
+    counts = options.get("class_counts", [1] * _FEW_CLASSES)
+    if "class_counts" in inspect.signature(OBJECTIVES[options["name"]]).parameters:
+        options["class_counts"] = counts
+    create_head(dim=recipe.backbone["dim"], num_classes=len(counts), **options)
+    make_neck_losses(recipe)
 
 
 def make_backbone(recipe: Recipe, start: Path | None) -> nn.Module:

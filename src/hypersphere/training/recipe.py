@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
 
 from hypersphere.core import check_choice, check_positive, check_range
 from hypersphere.core.config import as_table, build, load_toml, overlay, override
 from hypersphere.data import Augmentation
+from hypersphere.training.recipe_names import find_recipe
 from hypersphere.training.schedules import Schedule
-
-SHIPPED_RECIPES = Path(__file__).parents[1] / "recipes"
-"""The recipes of this version: files of the package, in a checkout a link to its folder `recipes`."""
-
 
 _FILLED_IN = {
     "backbone": ("input_size", "channels"),
@@ -286,16 +283,30 @@ class Recipe:
 
 
 def load_recipe(path: str | Path, settings: Sequence[str] = ()) -> Recipe:
-    """A recipe from a TOML file, with `key.sub=value` settings on top.
+    """A recipe from a TOML file, or a shipped one by its name (`pocket/faces`), with `key.sub=value` settings on top.
 
     A setting `head.name=other` brings that loss's options from the recipe's `losses` table instead of the head's own.
     """
+    path = find_recipe(path)
     try:
-        table, changed = load_toml(path), override({}, settings)
-        name = changed.get("head", {}).get("name")
-        if name is not None:
-            table = overlay(table, {"head": {"name": name, **table.get("losses", {}).get(name, {})}})
-        return build(Recipe, overlay(table, changed))
+        return recipe_from_table(load_toml(path), settings)
     except ValueError as error:
         message = str(error)
         raise ValueError(message if str(path) in message else f"{path}: {message}") from None
+
+
+def recipe_keys() -> list[str]:
+    """The keys of a recipe: all of its tables', and the common ones of networks and heads."""
+    parts = {"data": DataSettings, "augment": Augmentation, "optimizer": OptimizerSettings, "schedule": Schedule}
+    tables = [f"{part}.{entry.name}" for part, schema in parts.items() for entry in fields(schema)]
+    common = ["backbone.name", "backbone.dim", "head.scale", "head.margin", "head.name"]
+    return [*tables, *common, *(f"train.{entry.name}" for entry in fields(TrainSettings))]
+
+
+def recipe_from_table(table: Mapping[str, Any], settings: Sequence[str] = ()) -> Recipe:
+    """A recipe from a table as a TOML file has it, with settings on top as in `load_recipe`."""
+    changed = override({}, settings)
+    name = changed.get("head", {}).get("name")
+    if name is not None:
+        table = overlay(table, {"head": {"name": name, **table.get("losses", {}).get(name, {})}})
+    return build(Recipe, overlay(table, changed))

@@ -24,6 +24,7 @@ from hypersphere.training.logs import JsonLines, Logger, Logs, figures_in_words
 from hypersphere.training.monitor import Monitor, TrainingStopped, stop_unless_finite
 from hypersphere.training.parts import (
     MovingAverage,
+    check_parts,
     make_backbone,
     make_batches,
     make_head,
@@ -101,7 +102,8 @@ class Trainer:
         self.evaluate, self.keep_best = evaluate, keep_best
         self.scores: Mapping[str, float] = {}
         self.processes = processes or Processes()
-        _check_parts(recipe.train.batch_size, recipe.train.accumulate, self.processes.size)
+        check_parts(recipe)
+        _check_split(recipe.train.batch_size, recipe.train.accumulate, self.processes.size)
         self.device = self.processes.device
         self.source = source if source is not None else self._readable(checking)
         if recipe.data.device is not None and not isinstance(self.source, InMemory):
@@ -431,7 +433,7 @@ def _check_sampling(head: Head, processes: Processes) -> None:
         )
 
 
-def _check_parts(batch_size: int, accumulate: int, processes: int) -> None:
+def _check_split(batch_size: int, accumulate: int, processes: int) -> None:
     if batch_size % (accumulate * processes):
         raise ValueError(
             f"batch_size={batch_size} must be a multiple of accumulate x processes = {accumulate} x {processes}"
