@@ -35,6 +35,7 @@ COMMANDS = (
     "data convert faces digits --to mnist --to-split train",
     "demo",
     "explore",
+    "train pocket/faces --steps 1 data.identities=20 train.batch_size=4 --out trained",
     "bench head --classes 10 --figure x.png",
     "evaluate pairs --embeddings e.npy --names names.txt --pairs pairs.txt",
 )
@@ -117,6 +118,13 @@ def test_all_items_leave_out_illustrations_and_say_why(told: Told) -> None:
     assert status == 0
     assert "0 run, 5 left out, 0 failed" in out
     assert PLOTS in out
+
+
+def test_training_on_painted_faces_leaves_out_the_model_file(told: Told, place: Path) -> None:
+    status, out, err = told["train pocket/faces --steps 1 data.identities=20 train.batch_size=4 --out trained"]
+    assert status == 0, err
+    assert f"The model file is left out: writing it needs safetensors: {HINT.format('models', 'models')}" in out
+    assert not (place / "trained" / "model.safetensors").exists()
 
 
 def test_the_explorer_needs_nothing(told: Told, place: Path) -> None:

@@ -5,8 +5,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from hypersphere.data import ArraySource, PocketFaces, open_source, write_folder
+from hypersphere.data import ArraySource, PocketFaces, open_source, verification_pairs, write_folder
 from hypersphere.training import Trainer, recipe_from_table, suggest_recipe
+from hypersphere.training.data import held_out_source
 from hypersphere.training.parts import check_parts
 
 
@@ -27,6 +28,21 @@ def test_every_amount_of_data_gets_a_recipe_that_can_be_made(people: int, each: 
     assert 10 <= recipe.train.epochs <= 100
     assert recipe.train.precision == ("bfloat16" if device == "cuda" else "float32")
     assert bool(recipe.data.validation.identities) == (people >= 100)
+
+
+@pytest.mark.parametrize(("people", "each"), [(100, 2), (120, 6), (300, 3), (150, 40)])
+def test_the_people_held_out_have_the_pairs_that_are_wanted(people: int, each: int) -> None:
+    source = images(people, each)
+    settings = recipe_from_table(suggest_recipe(source, "people")).data
+    held = held_out_source(settings, source)
+    assert held.num_classes == round(0.1 * people)
+    left, right, same = verification_pairs(held, settings.validation.count, seed=0)
+    assert len(left) == len(right) == settings.validation.count == min(6000, held.num_classes * each * (each - 1))
+    assert same.sum() == len(same) // 2
+
+
+def test_nobody_is_held_out_where_people_have_one_image() -> None:
+    assert "validation" not in suggest_recipe(images(200, 1), "people")["data"]
 
 
 def test_scale_and_margin_grow_with_the_people() -> None:

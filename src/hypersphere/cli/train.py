@@ -11,7 +11,7 @@ from torch import nn
 from hypersphere.cli.chosen_recipe import find_or_suggest, folder_of
 from hypersphere.cli.output import Results, wrapped
 from hypersphere.cli.training_progress import TrainingProgress
-from hypersphere.core import Progress
+from hypersphere.core import Progress, install_hint, is_installed
 from hypersphere.core.config import as_table, digest, load_toml
 from hypersphere.evaluation import Verification
 from hypersphere.models import MODEL_FILE
@@ -57,6 +57,8 @@ def run_train(options: argparse.Namespace) -> Results | None:
     model = (folder / "second" if recipe.second else folder) / MODEL_FILE
     if model.is_file():
         print(f"the model: {model}")
+    elif not is_installed("safetensors"):
+        print(install_hint("safetensors", "The model file is left out: writing it"))
     accuracy = {title: [result.accuracy for result in verified] for title, verified in results.items()}
     return Results({"folder": folder, "recipe": digest(recipe), "accuracy": accuracy})
 

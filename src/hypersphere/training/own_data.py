@@ -18,11 +18,12 @@ import numpy as np
 from hypersphere.core import check_choice
 from hypersphere.core.config import build, overlay
 from hypersphere.data import ImageSource, UnreadableImage
-from hypersphere.training.recipe import TrainSettings
+from hypersphere.training.recipe import TrainSettings, ValidationSettings
 
 _SIDES = (32, 64, 112)
 _SAMPLED = 32
 _EPOCHS = 10, 100
+_LEAST_PAIRS = 20
 
 
 def suggest_recipe(
@@ -55,7 +56,7 @@ def suggest_recipe(
     size = _size(source, str(path), 112 if gpu else 64)
     return {
         "about": f"{people:,} people, {images:,} images",
-        "data": {"source": str(path), "size": size, "resize": True, **_validation(people)},
+        "data": {"source": str(path), "size": size, "resize": True, **_validation(source)},
         "augment": _augmentation(size),
         "backbone": _backbone(images, gpu),
         "head": {"name": "arcface", **_margin(people), "margin_steps": max(1, int(steps / 3))},
@@ -64,9 +65,20 @@ def suggest_recipe(
     }
 
 
-def _validation(people: int) -> dict[str, Any]:
-    """Some people are held out to score the run on, where enough are left to learn from."""
-    return {"validation": {"identities": 0.1 if people < 5000 else 500.0}} if people >= 100 else {}
+def _validation(source: ImageSource) -> dict[str, Any]:
+    """Some people are held out to score the run on, where enough are left to learn from.
+
+    As many pairs as whoever is drawn is sure to have, up to `ValidationSettings.count`.
+    """
+    people, labels = source.num_classes, np.asarray(source.labels)
+    each = np.bincount(labels[labels >= 0], minlength=people)
+    several = np.sort(each[each >= 2])
+    held = 500 if people >= 5000 else round(0.1 * people)
+    least = several[:held]
+    count = min(ValidationSettings().count, int((least * (least - 1)).sum()))
+    if people < 100 or len(several) < held or count < _LEAST_PAIRS:
+        return {}
+    return {"validation": {"identities": 500.0 if people >= 5000 else 0.1, "count": count}}
 
 
 def _backbone(images: int, gpu: bool) -> dict[str, Any]:
