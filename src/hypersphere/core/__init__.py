@@ -11,10 +11,12 @@ from hypersphere.core.checks import (
 from hypersphere.core.device import choose_device
 from hypersphere.core.errors import Failure
 from hypersphere.core.extras import import_extra, install_hint, is_installed
+from hypersphere.core.numbers import INT64_MAX, is_integer, parse_integer
 from hypersphere.core.progress import Progress, Reporter, duration, part_of
 from hypersphere.core.registry import Registry
 
 __all__ = [
+    "INT64_MAX",
     "Failure",
     "Progress",
     "Registry",
@@ -29,6 +31,8 @@ __all__ = [
     "import_extra",
     "install_hint",
     "is_installed",
+    "is_integer",
     "nearest",
+    "parse_integer",
     "part_of",
 ]
