@@ -45,6 +45,31 @@ def test_resized_as_pillow_does(tmp_path: Path, size: tuple[int, int]) -> None:
         assert np.abs(image.permute(1, 2, 0).numpy().astype(int) - np.asarray(expected)).max() <= 1
 
 
+@pytest.mark.parametrize("grey", [False, True])
+@pytest.mark.parametrize("sides", [[(30, 20)] * 9, [(30, 20)] * 4 + [(16, 12)] * 3 + [(9, 9)] + [(30, 20)]])
+def test_a_batch_is_bit_for_bit_its_images(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, grey: bool, sides: list[tuple[int, int]]
+) -> None:
+    (tmp_path / "Ada").mkdir()
+    for number, (height, width) in enumerate(sides):
+        (tmp_path / "Ada" / f"{number}.jpg").write_bytes(saved(picture(number, height, width)))
+    fitted = Fitted(FolderSource(tmp_path), (16, 12), grey=grey, resize=True)
+    single = np.stack([fitted.read(index) for index in range(len(sides))])
+    for at_once in (2**24, 2 * 30 * 20 * 3, 1):
+        monkeypatch.setattr("hypersphere.data.fit._AT_ONCE", at_once)
+        images = fitted.batch(range(len(sides)))
+        assert images.is_contiguous()
+        np.testing.assert_array_equal(images.permute(0, 2, 3, 1).numpy(), single)
+
+
+@pytest.mark.parametrize("size", [(56, 56), (112, 96), (200, 200), (7, 31)])
+def test_many_images_resized_together_are_those_resized_alone(size: tuple[int, int]) -> None:
+    images = np.random.default_rng(0).integers(0, 256, (64, 112, 112, 3), dtype=np.uint8)
+    fitted = Fitted(ArraySource(images), size, resize=True)
+    single = np.stack([fitted.read(index) for index in range(64)])
+    np.testing.assert_array_equal(fitted.batch(range(64)).permute(0, 2, 3, 1).numpy(), single)
+
+
 def test_colour_becomes_grey_and_grey_colour() -> None:
     colour = arrays(side=8)
     image = colour.read(0).astype(float)

@@ -11,7 +11,10 @@ from torch.nn import functional
 
 from hypersphere.core import check_integer
 from hypersphere.data.images import Image
-from hypersphere.data.source import ImageSource, Indices, Labels, batch, names_of, shape_of
+from hypersphere.data.source import ImageSource, Indices, Labels, names_of, shape_of
+
+_AT_ONCE = 2**24
+"""Bytes of images that are resized at once; as float32 they take four times as much."""
 
 
 class Fitted:
@@ -65,30 +68,50 @@ class Fitted:
 
     def read(self, index: int) -> Image:
         """One image, uint8 (height, width, 3), or (height, width, 1) if grey."""
-        image = self.source.read(index)
-        if image.shape[:2] != self.size:
-            if not self.resize:
-                height, width = self.size
-                raise ValueError(
-                    f"{self.source.describe(index)} is {shape_of(image)} (width x height), but size={list(self.size)} "
-                    f"asks for {width}x{height}: crop the images to it, or let them be resized ({self.resize_option})"
-                )
-            image = _resized(image, self.size)
-        if self.grey and image.shape[2] == 3:
-            return _grey(image)
-        return image if self.grey or image.shape[2] == 3 else np.repeat(image, 3, axis=2)
+        image: Image = self._fit(self._read(index)[None])[0]
+        return image
 
     def batch(self, indices: Indices) -> Tensor:
-        """Images as a contiguous uint8 (B, C, H, W) tensor."""
-        return batch(self, indices)
+        """Images as a contiguous uint8 (B, C, H, W) tensor; neighbours of one size are resized together."""
+        if len(indices) == 0:
+            raise ValueError("a batch needs at least one index")
+        fitted = np.empty((len(indices), *self.size, 1 if self.grey else 3), dtype=np.uint8)
+        start = 0
+        waiting: list[Image] = []
+        for position, index in enumerate(indices):
+            image = self._read(int(index))
+            if waiting and (image.shape != waiting[0].shape or len(waiting) * image.size >= _AT_ONCE):
+                fitted[start:position] = self._fit(np.stack(waiting))
+                start, waiting = position, []
+            waiting.append(image)
+        fitted[start:] = self._fit(np.stack(waiting))
+        return torch.from_numpy(fitted).permute(0, 3, 1, 2).contiguous()
+
+    def _read(self, index: int) -> Image:
+        image = self.source.read(index)
+        if image.shape[:2] != self.size and not self.resize:
+            height, width = self.size
+            raise ValueError(
+                f"{self.source.describe(index)} is {shape_of(image)} (width x height), but size={list(self.size)} "
+                f"asks for {width}x{height}: crop the images to it, or let them be resized ({self.resize_option})"
+            )
+        return image
+
+    def _fit(self, images: Image) -> Image:
+        """(B, H, W, C) images of one size with the size and channels that are asked for."""
+        if images.shape[1:3] != self.size:
+            images = _resized(images, self.size)
+        if self.grey and images.shape[3] == 3:
+            return _grey(images)
+        return images if self.grey or images.shape[3] == 3 else np.repeat(images, 3, axis=3)
 
 
-def _resized(image: Image, size: tuple[int, int]) -> Image:
-    planes = torch.from_numpy(image).permute(2, 0, 1)[None].float()
+def _resized(images: Image, size: tuple[int, int]) -> Image:
+    planes = torch.from_numpy(images).permute(0, 3, 1, 2).float()
     scaled = functional.interpolate(planes, size, mode="bilinear", antialias=True)
-    return scaled.round().clamp(0, 255).byte()[0].permute(1, 2, 0).contiguous().numpy()
+    return scaled.round().clamp(0, 255).byte().permute(0, 2, 3, 1).contiguous().numpy()
 
 
-def _grey(image: Image) -> Image:
+def _grey(images: Image) -> Image:
     """ITU-R BT.601 luma in whole numbers."""
-    return ((image.astype(np.uint16) @ np.array([77, 150, 29], np.uint16) + 128) >> 8).astype(np.uint8)[:, :, None]
+    return ((images.astype(np.uint16) @ np.array([77, 150, 29], np.uint16) + 128) >> 8).astype(np.uint8)[..., None]

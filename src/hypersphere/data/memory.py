@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import mmap
+import multiprocessing
 import os
 
 import numpy as np
@@ -10,11 +12,13 @@ from torch import Tensor
 
 from hypersphere.core import Reporter
 from hypersphere.data.images import Image
-from hypersphere.data.prefetch import Prefetcher
+from hypersphere.data.prefetch import Prefetcher, ProcessPrefetcher
 from hypersphere.data.source import ImageSource, Indices, Labels, names_of
 
 _CHUNK = 256
-_THREADS = 16
+_WORKERS = 16
+_PROCESSES_FROM = 4096
+"""Of so many images on, processes read them: threads wait for Python's lock more than they read."""
 
 
 class InMemory:
@@ -72,20 +76,34 @@ class InMemory:
 
 
 def _read_all(source: ImageSource, progress: Reporter | None) -> Tensor:
-    """All images, read by several threads straight into one tensor."""
+    """All images, read by several threads or processes straight into one tensor."""
     if len(source) == 0:
         raise ValueError("there are no images to hold in memory")
-    held = torch.empty((len(source), *source.batch([0]).shape[1:]), dtype=torch.uint8)
+    first = source.batch([0])
+    shape, workers = (len(source), *first.shape[1:]), min(_WORKERS, os.cpu_count() or 1)
+    forked = len(source) >= _PROCESSES_FROM and workers > 1 and first.device.type == "cpu" and _may_fork()
+    held = _shared_tensor(shape) if forked else torch.empty(shape, dtype=torch.uint8)
 
     def read(chunk: int) -> int:
         places = np.arange(chunk * _CHUNK, min((chunk + 1) * _CHUNK, len(source)))
         held[places[0] : places[-1] + 1] = source.batch(places)
         return len(places)
 
-    done, workers = 0, min(_THREADS, os.cpu_count() or 1)
-    with Prefetcher(read, stop=-(-len(source) // _CHUNK), workers=workers) as chunks:
+    done, prefetcher = 0, ProcessPrefetcher if forked else Prefetcher
+    with prefetcher(read, stop=-(-len(source) // _CHUNK), workers=workers) as chunks:
         for count in chunks:
             done += count
             if progress is not None:
                 progress(done, len(source))
     return held
+
+
+def _may_fork() -> bool:
+    """Whether this process can fork others that read; a daemon may have none."""
+    return "fork" in multiprocessing.get_all_start_methods() and not multiprocessing.current_process().daemon
+
+
+def _shared_tensor(shape: tuple[int, ...]) -> Tensor:
+    """An empty uint8 tensor that forked processes write into. Unlike `share_memory_` it does not need /dev/shm."""
+    memory = mmap.mmap(-1, int(np.prod(shape)))
+    return torch.frombuffer(memory, dtype=torch.uint8).view(shape)
