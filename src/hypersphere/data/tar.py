@@ -8,30 +8,23 @@ import os
 import tarfile
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import BinaryIO, NamedTuple
+from typing import BinaryIO
 
 import numpy as np
 import numpy.typing as npt
 
-from hypersphere.core import Reporter
+from hypersphere.core import Reporter, parse_integer
 from hypersphere.data.files import ByteFile, Staged, is_image_name, safe_name, staged_folder
 from hypersphere.data.folder import SPLITS, folder_names, stored_images
 from hypersphere.data.images import suffix_of
 from hypersphere.data.lists import label_names
 from hypersphere.data.source import EncodedSource, ImageSource, Labels, number_labels, number_names
+from hypersphere.data.tar_index import Entry, read_index, stage_index
 
 BLOCK = 512
-INDEX_TITLE = "hypersphere tar index 1"
+_LONGEST_EXTENSION = 2**20
+"""Bytes of a long name or a pax header; what states more is damaged."""
 _PACKED = {b"\x1f\x8b": "gzip -d", b"\xfd7zXZ": "xz -d", b"BZh": "bzip2 -d", b"\x28\xb5\x2f\xfd": "zstd -d"}
-
-
-class Entry(NamedTuple):
-    """An image in an archive; `label` is None where no `.cls` gives it."""
-
-    name: str
-    offset: int
-    size: int
-    label: int | None
 
 
 class TarSource(EncodedSource):
@@ -141,12 +134,12 @@ def read_entries(path: Path, *, cache: bool = False) -> list[Entry]:
     """
     if not path.is_file():
         raise ValueError(f"{path} is missing, or not a file")
-    entries = _read_index(path)
+    entries = read_index(path)
     if entries is None:
         entries = _scan(path)
         if cache:
             with Staged() as stage:
-                stage.open(_index_path(path), replace=True).write(_index(entries, path.stat()))
+                stage_index(stage, path, entries, path.stat())
     return entries
 
 
@@ -185,12 +178,12 @@ def _key(name: str) -> str:
 
 
 def _read_class(path: Path, file: BinaryIO, name: str, offset: int, size: int) -> int:
+    where = f"{path}: {name!r}"
+    if size > 32:
+        raise ValueError(f"{where} holds {size} bytes; expected the number of a class")
     file.seek(offset)
-    text = file.read(min(size, 32))
-    try:
-        return int(text)
-    except ValueError:
-        raise ValueError(f"{path}: {name!r} holds {text!r}; expected the number of a class") from None
+    text = file.read(size).decode("ascii", "replace")
+    return parse_integer(text.strip(), f"{where}: class", -1)
 
 
 def _members(path: Path, file: BinaryIO) -> Iterator[tuple[str, int, int]]:
@@ -205,14 +198,19 @@ def _members(path: Path, file: BinaryIO) -> Iterator[tuple[str, int, int]]:
         if len(header) < BLOCK:
             raise ValueError(f"{path}: ends at byte {length} without the end-of-archive mark; it is truncated")
         if header.count(0) == BLOCK:
+            _check_end(path, file, position)
             return
         _check_header(header, where)
-        size = int(extended.get("size", _number(header[124:136], where)))
-        offset, kind = position + BLOCK, header[156:157]
+        stated = extended.get("size") or _number(header[124:136])
+        if stated is None:
+            raise ValueError(f"{where}: the size is not a number; the archive is damaged")
+        size, offset, kind = int(stated), position + BLOCK, header[156:157]
         position = offset + -(-size // BLOCK) * BLOCK
-        if size < 0 or offset + size > length:
+        if offset + size > length:
             raise ValueError(f"{where}: the member needs {size} bytes, but the file ends at {length}; it is truncated")
         if kind in b"Lx":
+            if size > _LONGEST_EXTENSION:
+                raise ValueError(f"{where}: a name or pax header of {size} bytes; the archive is damaged")
             extended |= _extension(kind, file.read(size), where)
             continue
         if kind in b"Kg":
@@ -228,25 +226,30 @@ def _members(path: Path, file: BinaryIO) -> Iterator[tuple[str, int, int]]:
             raise ValueError(f"{where}: {name!r} is a link or a special file; only regular files are read")
 
 
+def _check_end(path: Path, file: BinaryIO, position: int) -> None:
+    """Only zeros may follow the end-of-archive mark: behind a header that was zeroed the other members lie."""
+    while block := file.read(2**20):
+        if block.count(0) < len(block):
+            raise ValueError(
+                f"{path}: the archive ends at byte {position}, but more follows; it is damaged, or several archives "
+                "in one file: unpack them one by one"
+            )
+
+
 def _check_header(header: bytes, where: str) -> None:
-    if _number(header[148:156], where) != sum(header) - sum(header[148:156]) + 8 * ord(" "):
+    if _number(header[148:156]) != sum(header) - sum(header[148:156]) + 8 * ord(" "):
         for magic, command in _PACKED.items():
             if header.startswith(magic):
                 raise ValueError(f"{where}: the archive is compressed, which allows no random access; run {command}")
         raise ValueError(f"{where}: wrong checksum; this is no tar archive, or it is damaged")
 
 
-def _number(field: bytes, where: str) -> int:
+def _number(field: bytes) -> int | None:
+    """A size or checksum: octal digits, or a binary number where the first byte is 0x80; None for anything else."""
     if field[0] == 0x80:
         return int.from_bytes(field[1:], "big")
-    try:
-        return int(field.split(b"\0", 1)[0].strip() or b"0", 8)
-    except ValueError:
-        return -1 if len(field) == 8 else _refuse(where)
-
-
-def _refuse(where: str) -> int:
-    raise ValueError(f"{where}: the size is not a number; the archive is damaged")
+    digits = field.split(b"\0", 1)[0].strip(b" ")
+    return None if digits.strip(b"01234567") else int(digits or b"0", 8)
 
 
 def _name(header: bytes) -> str:
@@ -265,56 +268,19 @@ def _extension(kind: bytes, data: bytes, where: str) -> dict[str, str]:
         return {"path": _text(data)}
     found = {}
     while data.strip(b"\0"):
-        length, _, _ = data.partition(b" ")
-        if not length.isdigit() or not len(length) < int(length) <= len(data):
+        digits = data.split(b" ", 1)[0].decode("ascii", "replace")
+        length = parse_integer(digits, f"{where}: length in the pax header", len(digits) + 3, len(data))
+        key, equals, value = data[len(digits) + 1 : length - 1].decode("utf-8", "surrogateescape").partition("=")
+        if not equals or data[length - 1] != ord("\n"):
             raise ValueError(f"{where}: damaged pax header")
-        key, _, value = data[len(length) + 1 : int(length) - 1].decode("utf-8", "surrogateescape").partition("=")
-        if key == "path" or (key == "size" and value.isdigit()):
+        if key == "path":
             found[key] = value
+        elif key == "size":
+            found[key] = str(parse_integer(value, f"{where}: size in the pax header"))
         elif key.startswith("GNU.sparse"):
             raise ValueError(f"{where}: sparse members are not read")
-        data = data[int(length) :]
+        data = data[length:]
     return found
-
-
-def _index_path(path: Path) -> Path:
-    return path.with_name(path.name + ".index")
-
-
-def _read_index(path: Path) -> list[Entry] | None:
-    """The entries of the index beside an archive; None where there is none or the archive changed since."""
-    index = _index_path(path)
-    if not index.is_file():
-        return None
-    title, *lines = index.read_text(encoding="utf-8", errors="surrogateescape").split("\n")
-    status = path.stat()
-    if title != _index_title(status):
-        return None
-    entries = []
-    for number, line in enumerate(lines[:-1], start=2):
-        where = f"{index}, line {number}"
-        try:
-            offset, size, label, name = line.split("\t")
-            entry = Entry(safe_name(name, where), int(offset), int(size), int(label) if label else None)
-        except ValueError:
-            raise ValueError(f"{where}: expected offset, size, label and name; remove the file") from None
-        if entry.offset < 0 or entry.size < 0 or entry.offset + entry.size > status.st_size:
-            raise ValueError(f"{where}: points outside of {path} ({status.st_size} bytes); remove the file")
-        entries.append(entry)
-    return entries
-
-
-def _index_title(status: os.stat_result) -> str:
-    return f"{INDEX_TITLE}\t{status.st_size}\t{status.st_mtime_ns}"
-
-
-def _index(entries: list[Entry], status: os.stat_result) -> bytes:
-    lines = [_index_title(status)]
-    for entry in entries:
-        if "\t" in entry.name or "\n" in entry.name:
-            raise ValueError(f"{entry.name!r} has a tab or a line break, which an index cannot hold")
-        lines.append(f"{entry.offset}\t{entry.size}\t{'' if entry.label is None else entry.label}\t{entry.name}")
-    return ("\n".join(lines) + "\n").encode("utf-8", "surrogateescape")
 
 
 def write_tar(
@@ -378,7 +344,7 @@ def _write_archive(stage: Staged, path: Path, samples: Iterable[tuple[str, str, 
             entries.append(Entry(key + suffix, offset, len(data), label))
             _add(archive, key + ".cls", str(label).encode())
     file.flush()
-    stage.open(_index_path(path), replace=True).write(_index(entries, os.fstat(file.fileno())))
+    stage_index(stage, path, entries, os.fstat(file.fileno()))
 
 
 def _add(archive: tarfile.TarFile, name: str, data: bytes) -> int:
