@@ -53,3 +53,20 @@ def test_a_reader_that_has_seen_enough_is_no_error() -> None:
     run = subprocess.run(["bash", "-c", command], env=source, capture_output=True, text=True, check=False)
     assert run.stderr == ""
     assert run.stdout.splitlines()[-1] in ("0", "141")
+
+
+def test_sigterm_leaves_nothing_half_written(tmp_path: Path) -> None:
+    program = (
+        "import os, signal, sys; from hypersphere.cli.main import main\n"
+        "os.fsync = lambda _: os.kill(os.getpid(), signal.SIGTERM)\n"
+        "sys.exit(main(['explore', '--out', sys.argv[1]]))"
+    )
+    page = tmp_path / "page.html"
+    page.write_text("old")
+    source = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2] / "src")}
+    command = [sys.executable, "-c", program, str(page)]
+    ended = subprocess.run(command, check=False, capture_output=True, text=True, env=source)
+    assert ended.returncode == 143, ended.stderr
+    assert "Traceback" not in ended.stderr
+    assert [path.name for path in tmp_path.iterdir()] == ["page.html"]
+    assert page.read_text() == "old"

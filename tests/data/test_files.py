@@ -1,6 +1,5 @@
-"""Names stay inside their root, files are written all or not at all."""
+"""Names stay inside their root; bytes are read from any thread."""
 
-import errno
 import os
 import pickle
 from concurrent.futures import ThreadPoolExecutor
@@ -8,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from hypersphere.data.files import ByteFile, Root, Staged, is_image_name, safe_name, staged_folder
+from hypersphere.data.files import ByteFile, Root, is_image_name, safe_name
 
 
 @pytest.mark.parametrize("name", ["a/b.jpg", "./a//b.jpg", "a/./b.jpg"])
@@ -87,84 +86,3 @@ def test_byte_file(tmp_path: Path) -> None:
         file.read(98, 4)
     for each in (file, copy):
         each.close()
-
-
-def test_staged_files_appear_together(tmp_path: Path) -> None:
-    first, second = tmp_path / "new" / "deep" / "a", tmp_path / "b"
-    with Staged() as stage:
-        stage.open(first).write(b"1")
-        stage.open(second).write(b"2")
-        assert not first.exists()
-        assert not second.exists()
-    assert (first.read_bytes(), second.read_bytes()) == (b"1", b"2")
-    assert sorted(path.name for path in tmp_path.rglob("*")) == ["a", "b", "deep", "new"]
-
-
-@pytest.mark.parametrize("failure", [ValueError, KeyboardInterrupt])
-def test_an_error_leaves_nothing_behind(tmp_path: Path, failure: type[BaseException]) -> None:
-    def write() -> None:
-        with Staged() as stage:
-            stage.open(tmp_path / "new" / "deep" / "a").write(b"1")
-            raise failure
-
-    def fill() -> None:
-        with staged_folder(tmp_path / "other" / "folder") as folder:
-            (folder / "a").write_bytes(b"1")
-            raise failure
-
-    for work in (write, fill):
-        with pytest.raises(failure):
-            work()
-    assert list(tmp_path.iterdir()) == []
-
-
-def test_a_full_disk_leaves_nothing_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    synced: list[int] = []
-
-    def full(handle: int) -> None:
-        synced.append(handle)
-        if len(synced) == 2:
-            raise OSError(errno.ENOSPC, "No space left on device")
-
-    monkeypatch.setattr(os, "fsync", full)
-
-    def write() -> None:
-        with Staged() as stage:
-            stage.open(tmp_path / "a").write(b"1")
-            stage.open(tmp_path / "b").write(b"2")
-
-    with pytest.raises(OSError, match="No space left"):
-        write()
-    assert list(tmp_path.iterdir()) == []
-
-
-def test_a_failing_rename_takes_the_others_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    rename = Path.replace
-
-    def failing(self: Path, target: Path) -> Path:
-        if target.name == "b":
-            raise OSError(errno.EIO, "Input/output error")
-        return rename(self, target)
-
-    monkeypatch.setattr(Path, "replace", failing)
-
-    def write() -> None:
-        with Staged() as stage:
-            stage.open(tmp_path / "a").write(b"1")
-            stage.open(tmp_path / "b").write(b"2")
-
-    with pytest.raises(OSError, match="Input/output"):
-        write()
-    assert list(tmp_path.iterdir()) == []
-
-
-def test_what_exists_is_not_overwritten(tmp_path: Path) -> None:
-    (tmp_path / "a").write_bytes(b"old")
-    with pytest.raises(ValueError, match="a exists already"), Staged() as stage:
-        stage.open(tmp_path / "a")
-    with pytest.raises(ValueError, match="a exists already"), staged_folder(tmp_path / "a"):
-        pass
-    assert (tmp_path / "a").read_bytes() == b"old"
-    with Staged() as stage:
-        stage.open(tmp_path / "a", replace=True).write(b"new")
-    assert (tmp_path / "a").read_bytes() == b"new"

@@ -6,7 +6,8 @@ from pathlib import Path
 import pytest
 import torch
 
-from hypersphere.training.checkpoints import Checkpoints, write_atomically
+from hypersphere.core.files import write_atomically
+from hypersphere.training.checkpoints import Checkpoints
 from hypersphere.training.logs import JsonLines, read_log
 
 

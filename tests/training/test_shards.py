@@ -227,7 +227,7 @@ def test_damage_is_found_and_a_failed_save_leaves_the_old_one(saved: Path, monke
     def broken(path: Path, data: bytes) -> None:
         raise OSError("disk full")
 
-    monkeypatch.setattr("hypersphere.training.shards._write", broken)
+    monkeypatch.setattr("hypersphere.training.shards.write_atomically", broken)
     with pytest.raises(OSError, match="disk full"):
         save_shards(saved, {"a": torch.zeros(3, 2)})
     assert torch.equal(read_shards(saved)["a"], torch.arange(6.0).view(3, 2))

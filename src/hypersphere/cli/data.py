@@ -12,6 +12,7 @@ import numpy.typing as npt
 
 from hypersphere.cli.output import Results
 from hypersphere.core import Progress, choose_device
+from hypersphere.core.files import refuse_existing
 from hypersphere.data import (
     ImageSource,
     Subset,
@@ -25,7 +26,6 @@ from hypersphere.data import (
     write_source,
 )
 from hypersphere.data.convert import NOT_WRITTEN
-from hypersphere.data.files import refuse_existing
 from hypersphere.data.source import shape_of
 from hypersphere.training import load_run, mean_embeddings
 

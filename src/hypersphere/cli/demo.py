@@ -12,10 +12,10 @@ from hypersphere.cli.demo_report import FARS, LOSSES, RECIPE, Outcome, Sphere, b
 from hypersphere.cli.output import Results, note
 from hypersphere.core import Progress
 from hypersphere.core.config import digest
+from hypersphere.core.files import write_atomically
 from hypersphere.evaluation import compare_accuracy, pair_metrics, verify_pairs
 from hypersphere.plots import new_figure
 from hypersphere.training import Recipe, Trained, Trainer, load_recipe, read_log, unseen_pairs
-from hypersphere.training.checkpoints import write_atomically
 
 _COLUMNS = {"loss": 11, "accuracy [95 %]": 23, "against softmax": 21, "EER": 8, "TAR@1e-2": 9, "s": 6}
 """Of the table on a terminal, with their widths; the report has more."""

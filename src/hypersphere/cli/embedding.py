@@ -16,8 +16,9 @@ import numpy as np
 from hypersphere.cli.models import open_models
 from hypersphere.cli.output import Results
 from hypersphere.core import Progress, choose_device, install_hint, is_installed
+from hypersphere.core.files import Staged
 from hypersphere.data import NamedImages, UnreadableImage
-from hypersphere.data.files import Staged, is_image_name
+from hypersphere.data.files import is_image_name
 from hypersphere.data.images import Image
 from hypersphere.data.tar import read_entries
 from hypersphere.evaluation import (

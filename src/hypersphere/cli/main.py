@@ -6,11 +6,14 @@ import argparse
 import os
 import platform
 import shlex
+import signal
 import sys
+import threading
 import time
 import traceback
-from collections.abc import Sequence
-from contextlib import nullcontext, redirect_stdout
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, nullcontext, redirect_stdout
+from types import FrameType
 
 from hypersphere.cli.commands import advise, bench, completion, data, demo, evaluate, explore, reproduce, theory, train
 from hypersphere.cli.messages import in_words, plain_warnings
@@ -38,7 +41,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
     Returns:
         0; 1 where the work failed; 2 where what was asked for cannot be done (so does argparse); 130 after Ctrl-C; 141
-        where whoever read the output has gone.
+        where whoever read the output has gone; 143 after SIGTERM.
     """
     options, rest = build_parser().parse_known_args(arguments)
     _take_settings(options, rest)
@@ -46,7 +49,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     Progress.silent = options.quiet
     start = time.monotonic()
     try:
-        with plain_warnings(), redirect_stdout(sys.stderr) if options.json else nullcontext():
+        with plain_warnings(), _tidy_after_sigterm(), redirect_stdout(sys.stderr) if options.json else nullcontext():
             results = find_run(options.run)(options)
         if options.json and results is not None:
             print(results.to_json())
@@ -63,6 +66,26 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if options.verbose:
         _say_how(time.monotonic() - start)
     return 0 if results is None else results.status
+
+
+@contextmanager
+def _tidy_after_sigterm() -> Iterator[None]:
+    """Let SIGTERM end the command as an error does, so that files half written are removed.
+
+    Processes of torchrun keep the system's way: one that waits for the others would not notice.
+    """
+    if "WORLD_SIZE" in os.environ or threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.signal(signal.SIGTERM, _end)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+def _end(number: int, _: FrameType | None) -> None:
+    raise SystemExit(128 + number)
 
 
 def _failed(error: BaseException, status: int, verbose: bool) -> int:

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from hypersphere.core import Reporter, check_choice
-from hypersphere.data.files import Staged
+from hypersphere.core.files import Staged
 from hypersphere.data.folder import FolderSource
 from hypersphere.data.idx import stack_images
 from hypersphere.data.source import ArraySource, ImageSource, names_of

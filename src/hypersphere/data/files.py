@@ -1,15 +1,11 @@
-"""Files: names that stay inside their root, reading at an offset from any thread or process, writing all or nothing."""
+"""Files: names that stay inside their root, and reading at an offset from any thread or process."""
 
 from __future__ import annotations
 
-import contextlib
 import os
-import secrets
-import shutil
 import threading
-from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, BinaryIO, Self
+from typing import Any, BinaryIO
 
 IMAGE_SUFFIXES = frozenset({".jpg", ".jpeg", ".png", ".webp", ".bmp", ".gif", ".tif", ".tiff", ".ppm", ".pgm"})
 
@@ -115,114 +111,3 @@ class ByteFile:
         if len(data) < size:
             raise ValueError(f"{self.path}: ends within the {size} bytes at offset {offset}; it was cut off")
         return data
-
-
-class Staged:
-    """Several files written all or none: under temporary names beside their own, synced, then renamed together.
-
-    Leaving the block closes the files; leaving it with an error removes everything, folders made for it included.
-
-    Example:
-        >>> with Staged() as stage:
-        ...     stage.open(Path("train.rec")).write(b"...")
-        ...     stage.open(Path("train.idx")).write(b"...")
-    """
-
-    def __init__(self) -> None:
-        self._files: list[tuple[BinaryIO, Path, Path]] = []
-        self._renamed: list[Path] = []
-        self._folders: list[Path] = []
-
-    def __enter__(self) -> Self:
-        return self
-
-    def open(self, path: Path, *, replace: bool = False) -> BinaryIO:
-        """A new binary file that will be called `path`; refuses to overwrite unless `replace`."""
-        if not replace:
-            refuse_existing(path)
-        self._folders += make_folders(path.parent)
-        temporary = partial_name(path)
-        file = temporary.open("xb")
-        self._files.append((file, temporary, path))
-        return file
-
-    def __exit__(self, kind: type[BaseException] | None, *details: object) -> None:
-        try:
-            if kind is None:
-                self._commit()
-        except BaseException:
-            for path in self._renamed:
-                path.unlink(missing_ok=True)
-            raise
-        finally:
-            for file, temporary, _ in self._files:
-                with contextlib.suppress(OSError):
-                    file.close()
-                temporary.unlink(missing_ok=True)
-            remove_empty(self._folders)
-
-    def _commit(self) -> None:
-        for file, _, _ in self._files:
-            file.flush()
-            os.fsync(file.fileno())
-            file.close()
-        for _, temporary, path in self._files:
-            temporary.replace(path)
-            self._renamed.append(path)
-        for folder in {path.parent for path in self._renamed}:
-            sync_folder(folder)
-
-
-@contextlib.contextmanager
-def staged_folder(path: Path) -> Iterator[Path]:
-    """A new folder filled under a temporary name, synced and renamed to `path`; nothing is left after an error."""
-    refuse_existing(path)
-    made = make_folders(path.parent)
-    temporary = partial_name(path)
-    try:
-        temporary.mkdir()
-        yield temporary
-        if hasattr(os, "sync"):
-            os.sync()
-        temporary.rename(path)
-    except BaseException:
-        shutil.rmtree(temporary, ignore_errors=True)
-        remove_empty(made)
-        raise
-    sync_folder(path.parent)
-
-
-def partial_name(path: Path) -> Path:
-    """A free hidden name beside `path`."""
-    return path.with_name(f".{path.name}.{secrets.token_hex(4)}.partial")
-
-
-def refuse_existing(path: Path) -> None:
-    """ValueError when there is something at `path`."""
-    if path.exists() or path.is_symlink():
-        raise ValueError(f"{path} exists already; remove it or choose another name")
-
-
-def make_folders(folder: Path) -> list[Path]:
-    """Make a folder and its parents; returns those that were made, innermost first."""
-    missing = [one for one in (folder, *folder.parents) if not one.exists()]
-    folder.mkdir(parents=True, exist_ok=True)
-    return missing
-
-
-def remove_empty(folders: list[Path]) -> None:
-    """Remove folders that are empty, innermost first."""
-    for folder in folders:
-        with contextlib.suppress(OSError):
-            folder.rmdir()
-
-
-def sync_folder(folder: Path) -> None:
-    """Make a rename in this folder durable, where the system can."""
-    if os.name != "posix":
-        return
-    handle = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)

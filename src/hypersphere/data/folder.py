@@ -7,7 +7,8 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from hypersphere.core import Reporter
-from hypersphere.data.files import is_image_name, safe_name, staged_folder
+from hypersphere.core.files import staged_folder
+from hypersphere.data.files import is_image_name, safe_name
 from hypersphere.data.images import UnreadableImage, encode, suffix_of
 from hypersphere.data.source import (
     EncodedSource,

@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from hypersphere.core import Reporter, check_choice
-from hypersphere.data.files import Staged
+from hypersphere.core.files import Staged
 from hypersphere.data.source import ArraySource, ImageSource, shape_of
 
 _TYPES = {0x08: ">u1", 0x09: ">i1", 0x0B: ">i2", 0x0C: ">i4", 0x0D: ">f4", 0x0E: ">f8"}

@@ -9,7 +9,8 @@ from pathlib import Path, PurePosixPath
 import numpy as np
 
 from hypersphere.core import Reporter
-from hypersphere.data.files import Root, Staged, safe_name
+from hypersphere.core.files import Staged
+from hypersphere.data.files import Root, safe_name
 from hypersphere.data.folder import FileSource, file_of
 from hypersphere.data.source import ImageSource, Labels, first_few, number_labels, number_names
 

@@ -9,7 +9,8 @@ import numpy as np
 import numpy.typing as npt
 
 from hypersphere.core import Reporter, check_choice
-from hypersphere.data.files import is_image_name, staged_folder
+from hypersphere.core.files import staged_folder
+from hypersphere.data.files import is_image_name
 from hypersphere.data.folder import FileSource, stored_images
 from hypersphere.data.images import suffix_of
 from hypersphere.data.source import ImageSource, Labels

@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from hypersphere.core import Reporter
-from hypersphere.data.files import Staged
+from hypersphere.core.files import Staged
 from hypersphere.data.folder import stored_images
 from hypersphere.data.images import suffix_of
 from hypersphere.data.source import EncodedSource, ImageSource

@@ -11,7 +11,8 @@ import numpy as np
 import numpy.typing as npt
 
 from hypersphere.core import Reporter
-from hypersphere.data.files import ByteFile, Staged
+from hypersphere.core.files import Staged
+from hypersphere.data.files import ByteFile
 from hypersphere.data.folder import stored_images
 from hypersphere.data.images import UnreadableImage, suffix_of
 from hypersphere.data.source import EncodedSource, ImageSource, Labels, names_of, number_labels

@@ -14,7 +14,8 @@ import numpy as np
 import numpy.typing as npt
 
 from hypersphere.core import Reporter, parse_integer
-from hypersphere.data.files import ByteFile, Staged, is_image_name, safe_name, staged_folder
+from hypersphere.core.files import Staged, staged_folder
+from hypersphere.data.files import ByteFile, is_image_name, safe_name
 from hypersphere.data.folder import SPLITS, folder_names, stored_images
 from hypersphere.data.images import suffix_of
 from hypersphere.data.lists import label_names

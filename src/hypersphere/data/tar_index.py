@@ -12,7 +12,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 from hypersphere.core import parse_integer
-from hypersphere.data.files import Staged, safe_name
+from hypersphere.core.files import Staged
+from hypersphere.data.files import safe_name
 
 _TITLE = "hypersphere tar index 2"
 

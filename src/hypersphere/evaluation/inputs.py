@@ -6,6 +6,8 @@ import hashlib
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
+from hypersphere.core.files import file_digest
+
 
 def digest(items: Iterable[object]) -> str:
     """Of the items that a result decides about: equal for results that can be compared item by item."""
@@ -26,8 +28,7 @@ def file_digests(paths: Iterable[Path], root: Path | None = None) -> dict[str, s
         depth = 1 if root is None else len(parts)
         while "/".join(parts[-depth:]) in found and depth < len(parts):
             depth += 1
-        with path.open("rb") as file:
-            found["/".join(parts[-depth:])] = hashlib.file_digest(file, "sha256").hexdigest()[:16]
+        found["/".join(parts[-depth:])] = file_digest(path)[:16]
     return found
 
 

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from hypersphere.data.files import Staged
+from hypersphere.core.files import Staged
 from hypersphere.evaluation.arrays import Array, Floats
 from hypersphere.evaluation.figures import Figure, NotMeasurable
 from hypersphere.evaluation.histogram import ScoreHistogram

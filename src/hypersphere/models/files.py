@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 from hypersphere.backbones import create_backbone
 from hypersphere.core import import_extra
-from hypersphere.data.files import Staged
+from hypersphere.core.files import Staged
 from hypersphere.models.contract import Contract, contract_beside, matched, parse_contract, read_contract
 from hypersphere.models.embedder import Embedder
 from hypersphere.models.onnx import load_onnx

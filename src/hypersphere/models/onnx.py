@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +10,7 @@ import torch
 from torch import Tensor
 
 from hypersphere.core import import_extra
+from hypersphere.core.files import file_digest
 from hypersphere.models.contract import Contract, matched
 from hypersphere.models.embedder import Embedder
 
@@ -29,7 +29,7 @@ def load_onnx(path: str | Path, contract: Contract, *, device: str = "cpu") -> E
     """
     path = Path(path)
     network = _Network(path, contract, device)
-    digest = hashlib.sha256(path.read_bytes()).hexdigest()[:16]
+    digest = file_digest(path)[:16]
     return Embedder(matched(contract, dim=network.dim, digest=digest, where=str(path)), network, "cpu", path.name)
 
 

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from hypersphere.core import import_extra, install_hint
+from hypersphere.core.files import whole_file
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -41,19 +40,6 @@ def new_figure(width: float, height: float) -> Figure:
     style: Any = {**_STYLE, "axes.prop_cycle": cycler(color=COLORS)}
     mpl.rcParams.update(style)
     return Figure(figsize=(width, height))
-
-
-@contextmanager
-def whole_file(path: str | os.PathLike[str]) -> Iterator[Path]:
-    """A temporary file beside `path` to write to; it takes the place of `path` at the end, and goes if that fails."""
-    target = Path(path)
-    target.parent.mkdir(parents=True, exist_ok=True)
-    partial = target.with_name(f".{target.stem}.partial{target.suffix}")
-    try:
-        yield partial
-        partial.replace(target)
-    finally:
-        partial.unlink(missing_ok=True)
 
 
 def save_figure(figure: Figure, path: str | os.PathLike[str]) -> Path:

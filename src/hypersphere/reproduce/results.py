@@ -16,8 +16,8 @@ import torch
 
 from hypersphere.core import import_extra, is_installed
 from hypersphere.core.config import as_table, build
+from hypersphere.core.files import whole_file
 from hypersphere.plots import save_figure
-from hypersphere.plots.style import whole_file
 from hypersphere.reproduce.items import Finding, Outcome
 from hypersphere.version import __version__
 

@@ -6,7 +6,6 @@ import hashlib
 import io
 import json
 import math
-import os
 import pickle
 import re
 import shutil
@@ -17,29 +16,10 @@ from typing import Any
 import torch
 from torch import nn
 
+from hypersphere.core.files import write_atomically
 from hypersphere.training.shards import check_shards
 
 _NAME = re.compile(r"step-(\d{9})\.pt")
-
-
-def write_atomically(path: Path, data: bytes) -> None:
-    """Write a file whole or not at all: a temporary one beside it, flushed to disk, then renamed."""
-    partial = path.with_name(f".{path.name}.partial")
-    try:
-        with partial.open("wb") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
-        partial.replace(path)
-    except OSError as error:
-        raise OSError(f"{path}: not written ({error.strerror or error}); the previous one is untouched") from error
-    finally:
-        partial.unlink(missing_ok=True)
-    folder = os.open(path.parent, os.O_RDONLY)
-    try:
-        os.fsync(folder)
-    finally:
-        os.close(folder)
 
 
 class Checkpoints:

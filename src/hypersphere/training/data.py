@@ -12,6 +12,7 @@ import numpy.typing as npt
 from torch import Tensor
 
 from hypersphere.core import Reporter
+from hypersphere.core.files import write_atomically
 from hypersphere.data import (
     Fitted,
     ImageSource,
@@ -27,7 +28,6 @@ from hypersphere.data import (
 )
 from hypersphere.data.images import Image
 from hypersphere.data.source import Indices, Labels, first_few, names_of
-from hypersphere.training.checkpoints import write_atomically
 from hypersphere.training.recipe import DataSettings
 
 _THREADS = 16

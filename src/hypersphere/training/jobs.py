@@ -20,9 +20,9 @@ import torch
 from torch import multiprocessing
 
 from hypersphere.core.config import digest
+from hypersphere.core.files import write_atomically
 from hypersphere.data import ImageSource, InMemory
 from hypersphere.evaluation import Verification, embed
-from hypersphere.training.checkpoints import write_atomically
 from hypersphere.training.data import training_source
 from hypersphere.training.monitor import TrainingStopped
 from hypersphere.training.processes import Processes

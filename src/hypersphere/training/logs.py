@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from hypersphere.core import import_extra
-from hypersphere.training.checkpoints import write_atomically
+from hypersphere.core.files import write_atomically
 
 _WORDS = {
     "loss": "loss {:.4g}",

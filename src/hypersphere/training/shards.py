@@ -6,9 +6,7 @@ what it would unpickle is read by an unpickler that knows the few classes of its
 
 from __future__ import annotations
 
-import hashlib
 import json
-import os
 import pickle
 import re
 import shutil
@@ -22,6 +20,8 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import torch
 from torch import Tensor, distributed
 
+from hypersphere.core.files import file_digest, make_folders, partial_name, sync_folder, write_atomically
+
 if TYPE_CHECKING:
     from torch.distributed import ProcessGroup
     from torch.distributed.checkpoint.metadata import Metadata
@@ -29,7 +29,6 @@ if TYPE_CHECKING:
 _DIGESTS = "digests.json"
 _INDEX = ".metadata"
 _DATA = re.compile(r"__\d+_\d+\.distcp")
-_BLOCK = 2**22
 _KNOWN = {
     "torch": {"Size"},
     "torch.serialization": {"_get_layout"},
@@ -63,21 +62,21 @@ def save_shards(folder: str | Path, tensors: Mapping[str, Tensor], group: Proces
             return StorageMeta(save_id=self.save_id)  # and not the path of this machine
 
     folder = Path(folder)
-    partial = folder.with_name(f".{folder.name}.partial")
     first, several = _rank(group) == 0, _several()
+    partial = folder.with_name(_gathered({"name": partial_name(folder).name} if first else {}, group)["name"])
     try:
         if first:
-            shutil.rmtree(partial, ignore_errors=True)
-            partial.mkdir(parents=True)
+            make_folders(folder.parent)
+            partial.mkdir()
         _gathered({}, group)
         with _failing_as(OSError, f"{folder}: not written; the previous one is untouched"):
             save(dict(tensors), storage_writer=Writer(partial), process_group=group, no_dist=not several)
-        digests = _gathered({path.name: _digest(path) for path in partial.glob(f"__{_rank(group)}_*")}, group)
+        digests = _gathered({path.name: file_digest(path) for path in partial.glob(f"__{_rank(group)}_*")}, group)
         if first:
-            digests[_INDEX] = _digest(partial / _INDEX)
-            _write(partial / _DIGESTS, json.dumps(digests, indent=1, sort_keys=True).encode())
-            _sync(partial)
-            _replace(folder, partial)
+            with _failing_as(OSError, f"{folder}: not written; the previous one is untouched"):
+                digests[_INDEX] = file_digest(partial / _INDEX)
+                write_atomically(partial / _DIGESTS, json.dumps(digests, indent=1, sort_keys=True).encode())
+                _replace(folder, partial)
         _gathered({}, group)
     finally:
         if first:
@@ -128,7 +127,7 @@ def check_shards(folder: Path) -> None:
     for name, digest in digests.items():
         if name != _INDEX and not _DATA.fullmatch(name):
             raise ValueError(f"{folder / _DIGESTS}: {name!r} is no file of shards")
-        if not (folder / name).is_file() or _digest(folder / name) != digest:
+        if not (folder / name).is_file() or file_digest(folder / name) != digest:
             raise ValueError(f"{folder / name}: missing or damaged (its digest differs from {_DIGESTS})")
     for name in {entry.relative_path for entry in _read_index(folder).storage_data.values()}:
         if name not in digests:
@@ -232,38 +231,14 @@ def _gathered(mine: dict[str, str], group: ProcessGroup | None) -> dict[str, str
     return {name: digest for each in of_all for name, digest in each.items()}
 
 
-def _digest(path: Path) -> str:
-    found = hashlib.sha256()
-    with path.open("rb") as file:
-        while block := file.read(_BLOCK):
-            found.update(block)
-    return found.hexdigest()
-
-
-def _write(path: Path, data: bytes) -> None:
-    with path.open("wb") as file:
-        file.write(data)
-        file.flush()
-        os.fsync(file.fileno())
-
-
 def _replace(folder: Path, new: Path) -> None:
     """Put a complete folder in the place of another, which is not removed before."""
-    old = folder.with_name(f".{folder.name}.old")
-    shutil.rmtree(old, ignore_errors=True)
+    old = partial_name(folder)
     if folder.exists():
         folder.rename(old)
     new.rename(folder)
-    _sync(folder.parent)
+    sync_folder(folder.parent)
     shutil.rmtree(old, ignore_errors=True)
-
-
-def _sync(folder: Path) -> None:
-    opened = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(opened)
-    finally:
-        os.close(opened)
 
 
 @contextmanager
@@ -278,3 +253,5 @@ def _failing_as(kind: type[Exception], what: str) -> Iterator[None]:
         except CheckpointException as error:
             causes = "; ".join(f"process {rank}: {cause[0]}" for rank, cause in error.failures.items())
             raise kind(f"{what} ({causes})") from error
+        except OSError as error:
+            raise kind(f"{what} ({error})") from error

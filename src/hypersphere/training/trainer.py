@@ -16,9 +16,10 @@ from torch.nn.parallel import DistributedDataParallel
 
 from hypersphere.core import Reporter
 from hypersphere.core.config import as_table, digest, to_toml
+from hypersphere.core.files import write_atomically
 from hypersphere.data import ImageSource, InMemory, Prefetcher, ProcessPrefetcher, cutmix, mixup
 from hypersphere.heads import Head, clip_grad_norm_
-from hypersphere.training.checkpoints import Checkpoints, Snapshots, write_atomically
+from hypersphere.training.checkpoints import Checkpoints, Snapshots
 from hypersphere.training.data import readable_source, training_source
 from hypersphere.training.logs import JsonLines, Logger, Logs, figures_in_words
 from hypersphere.training.monitor import Monitor, TrainingStopped, stop_unless_finite

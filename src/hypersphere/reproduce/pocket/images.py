@@ -8,8 +8,8 @@ import numpy as np
 import numpy.typing as npt
 
 from hypersphere.core.config import digest
+from hypersphere.core.files import whole_file
 from hypersphere.data import ArraySource, ImageSource, PocketFaces, Subset
-from hypersphere.plots.style import whole_file
 from hypersphere.training.data import training_source
 from hypersphere.training.recipe import DataSettings
 

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from hypersphere.plots.style import whole_file
+from hypersphere.core.files import whole_file
 
 _NOTES = "notes.json"
 
