@@ -41,7 +41,7 @@ def test_a_suffix_may_differ_only_where_that_leaves_one_image() -> None:
         (np.ones(3), "a\nb\nc\n", r"E.npy has shape \(3,\)"),
         (np.ones((2, 3), dtype=np.int64), "a\nb\n", r"E.npy: expected one array of floats"),
         (np.array([[1.0], [np.nan]]), "a\n\nb\n", r"E.npy row 1 is not finite \('b', .*L.txt, line 3\)"),
-        (np.array([[None], [1]], dtype=object), "a\nb\n", r"E.npy: not an .npy array"),
+        (np.array([[None], [1]], dtype=object), "a\nb\n", r"E.npy: not a readable .npy array"),
     ],
 )
 def test_bad_files_are_named(tmp_path: Path, values: np.ndarray, names: str, message: str) -> None:
@@ -56,7 +56,7 @@ def test_missing_or_foreign_files(tmp_path: Path) -> None:
         with pytest.raises(ValueError, match=r"no\.\w+: there is no such file"):
             load_embeddings(*files)
     (tmp_path / "broken.npy").write_bytes(b"nonsense")
-    with pytest.raises(ValueError, match=r"broken\.npy: not an \.npy array"):
+    with pytest.raises(ValueError, match=r"broken\.npy: not a readable \.npy array"):
         load_embeddings(tmp_path / "broken.npy", names)
     names.write_bytes(b"\xff\xfe\x00")
     with pytest.raises(ValueError, match=r"L\.txt: byte 0 is not UTF-8"):

@@ -38,7 +38,7 @@ def test_files_in_json_and_toml_say_the_same(tmp_path: Path) -> None:
         ('{"input_size": [112, 112], "std": [0]}', "std=0 must be positive"),
         ('{"input_size": [112, 112], "mean": [1, 2]}', "mean has 2 numbers; rgb images need 1 or 3"),
         ('{"input_size": [112, 0]}', "input_size=0 must be an integer of at least 1"),
-        ('{"input_size": [112,\n', "c.json: line 2 of the contract is no JSON"),
+        ('{"input_size": [112,\n', "c.json, line 2: not JSON"),
         ("[]", "c.json: the contract must be a table"),
     ],
 )

@@ -19,7 +19,7 @@ from torch.multiprocessing.spawn import start_processes
 
 from hypersphere.cli.bench_rows import device_name, measured_device
 from hypersphere.cli.output import Results
-from hypersphere.core import Progress, check_finite_number, check_integer, check_positive
+from hypersphere.core import Progress, check_finite_number, check_integer, check_positive, read_json
 from hypersphere.engines import Exchange, Precision
 from hypersphere.heads import create_head
 from hypersphere.heads.plan import exchanges, ring_bytes
@@ -218,7 +218,7 @@ def measure_processes(count: int) -> dict[str, Any]:
     os.environ.setdefault("GLOO_SOCKET_IFNAME", "lo")
     with tempfile.TemporaryDirectory() as folder:
         start_processes(_work, (count, folder), nprocs=count)  # type: ignore[no-untyped-call]
-        found = [json.loads((Path(folder) / f"{rank}.json").read_text()) for rank in range(count)]
+        found = [read_json(Path(folder) / f"{rank}.json") for rank in range(count)]
     slowest: dict[str, Any] = {"network": found[0]["network"]}
     for name in found[0].keys() - slowest.keys():
         slowest[name] = found[0][name][0], max(own[name][1] for own in found)

@@ -13,6 +13,7 @@ import numpy.typing as npt
 from hypersphere.cli.output import Results
 from hypersphere.core import Progress, choose_device
 from hypersphere.core.files import refuse_existing
+from hypersphere.core.read_arrays import read_npy
 from hypersphere.data import (
     ImageSource,
     Subset,
@@ -153,7 +154,7 @@ def overlap(options: argparse.Namespace) -> Results:
     if len(options.sources) != (0 if options.embeddings else 2) or (options.embeddings and options.model):
         raise ValueError("give two sets, or --embeddings with two arrays")
     if options.embeddings:
-        first, second = (_load(path) for path in options.embeddings)
+        first, second = (read_npy(path) for path in options.embeddings)
         pairs = similar_identities(first, second, options.threshold)
         print(f"{len(pairs):,} pairs of identities with a cosine of at least {options.threshold:g}")
         for i, j, cosine in pairs:
@@ -200,16 +201,6 @@ def _overlap_by_model(options: argparse.Namespace, sources: list[ImageSource]) -
         print(f"{cosine:.3f}  {names[0][i]}  =  {names[1][j]}")
     found = [{"first": names[0][i], "second": names[1][j], "cosine": cosine} for i, j, cosine in pairs]
     return Results({"pairs": found})
-
-
-def _load(path: Path) -> npt.NDArray[Any]:
-    try:
-        array = np.load(path, allow_pickle=False)
-    except (ValueError, EOFError) as error:
-        raise ValueError(f"{path}: not an .npy array ({error})") from error
-    if not isinstance(array, np.ndarray):
-        raise ValueError(f"{path}: several arrays; expected one, in an .npy file")
-    return array
 
 
 def _open(options: argparse.Namespace) -> ImageSource:

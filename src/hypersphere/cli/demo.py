@@ -10,7 +10,7 @@ from pathlib import Path
 
 from hypersphere.cli.demo_report import FARS, LOSSES, RECIPE, Outcome, Sphere, build_report, row, sphere
 from hypersphere.cli.output import Results, note
-from hypersphere.core import Progress
+from hypersphere.core import Progress, check_range, read_json
 from hypersphere.core.config import digest
 from hypersphere.core.files import write_atomically
 from hypersphere.evaluation import compare_accuracy, pair_metrics, verify_pairs
@@ -106,7 +106,7 @@ def _recipe(name: str, seed: int, extent: Extent) -> Recipe:
 def _train(trainer: Trainer, title: str) -> tuple[Trained, float | None]:
     """The trained network, and the seconds it took over all calls: None where one was killed and did not say."""
     clock = trainer.folder / "seconds.json"
-    spent = json.loads(clock.read_text())["seconds"] if clock.exists() else None
+    spent = _seconds(clock) if clock.exists() else None
     saved = trainer.checkpoints.steps()
     if saved[-1:] == [trainer.total]:
         return trainer.run(), spent
@@ -119,6 +119,14 @@ def _train(trainer: Trainer, title: str) -> tuple[Trained, float | None]:
         total = _added(spent, start, saved)
         if total is not None:
             write_atomically(clock, json.dumps({"seconds": total}).encode())
+
+
+def _seconds(clock: Path) -> float | None:
+    """What was written down; None where it is damaged."""
+    try:
+        return check_range("seconds", read_json(clock)["seconds"], 0)
+    except (ValueError, TypeError, KeyError):
+        return None
 
 
 def _added(spent: float | None, start: float, saved: list[int]) -> float | None:

@@ -6,11 +6,10 @@ import argparse
 import dataclasses
 from collections.abc import Callable
 
-import numpy as np
-
 from hypersphere.cli.embedding import finish, gather, image_names
 from hypersphere.cli.output import Results
 from hypersphere.core import Progress
+from hypersphere.core.read_arrays import read_npy
 from hypersphere.data import NamedImages
 from hypersphere.evaluation import Embeddings, Result, load_embeddings
 from hypersphere.evaluation.arrays import Array
@@ -191,10 +190,7 @@ def _with_prototypes(result: Result, options: argparse.Namespace) -> Result:
 
 def _prototypes(options: argparse.Namespace) -> Array:
     if options.prototypes is not None:
-        try:
-            return np.asarray(np.load(options.prototypes, allow_pickle=False))
-        except (OSError, ValueError, EOFError) as error:
-            raise ValueError(f"{options.prototypes}: not an .npy array ({error})") from None
+        return read_npy(options.prototypes)
     run = options.model[0] if options.model else None
     if run is None or not run.is_dir():
         raise ValueError("give --prototypes NPY, or with --model a folder of `train`, whose head has them")

@@ -13,6 +13,7 @@ from hypersphere.core.errors import Failure
 from hypersphere.core.extras import import_extra, install_hint, is_installed
 from hypersphere.core.numbers import INT64_MAX, is_integer, parse_integer
 from hypersphere.core.progress import Progress, Reporter, duration, part_of
+from hypersphere.core.read_json import parse_json, read_json
 from hypersphere.core.registry import Registry
 
 __all__ = [
@@ -34,5 +35,7 @@ __all__ = [
     "is_integer",
     "nearest",
     "parse_integer",
+    "parse_json",
     "part_of",
+    "read_json",
 ]

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
-from hypersphere.core import Reporter
+from hypersphere.core import Reporter, read_json
+from hypersphere.core.read_arrays import read_npz
 from hypersphere.evaluation.arrays import Array
 from hypersphere.evaluation.figures import Figure, NotMeasurable, complement
 from hypersphere.evaluation.metric_tables import figure_cells, not_measurable
@@ -64,12 +62,9 @@ def read_result(folder: str | Path) -> SavedResult:
     """The result in a folder, or of the path of its result.json."""
     path = Path(folder)
     path = path if path.name == "result.json" else path / "result.json"
-    try:
-        table = json.loads(path.read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        raise ValueError(f"{path}: there is no such file; give the folder of an evaluation") from None
-    except (json.JSONDecodeError, UnicodeDecodeError) as error:
-        raise ValueError(f"{path}: not JSON ({error})") from None
+    if not path.is_file():
+        raise ValueError(f"{path}: there is no such file; give the folder of an evaluation")
+    table = read_json(path)
     if not isinstance(table, dict) or table.get("schema") != SCHEMA:
         raise ValueError(f"{path}: not a result of schema {SCHEMA}")
     try:
@@ -211,10 +206,4 @@ def _figure(entry: Mapping[str, Any]) -> Figure | NotMeasurable:
 
 
 def _items(path: Path) -> dict[str, Array]:
-    if not path.is_file():
-        return {}
-    try:
-        with np.load(path, allow_pickle=False) as items:
-            return {name: items[name] for name in items.files}
-    except (ValueError, OSError, EOFError) as error:
-        raise ValueError(f"{path}: damaged ({error})") from None
+    return read_npz(path) if path.is_file() else {}

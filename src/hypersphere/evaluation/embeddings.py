@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from hypersphere.core.read_arrays import read_npy
 from hypersphere.data.named import NameIndex
 from hypersphere.data.source import first_few
 from hypersphere.evaluation.arrays import Array, Ints, finite_rows
@@ -78,13 +79,8 @@ def load_embeddings(path: str | Path, names: str | Path) -> Embeddings:
         names: the list, a name on each line; a label after it (`name 7`, or after a tab) is ignored.
     """
     path, names = Path(path), Path(names)
-    try:
-        array = np.load(path, allow_pickle=False, mmap_mode="r")
-    except FileNotFoundError:
-        raise ValueError(f"{path}: there is no such file") from None
-    except (ValueError, EOFError) as error:
-        raise ValueError(f"{path}: not an .npy array of numbers ({error})") from None
-    if not isinstance(array, np.ndarray) or array.dtype.kind != "f":
+    array = read_npy(path, mapped=True)
+    if array.dtype.kind != "f" or array.ndim == 0:
         raise ValueError(f"{path}: expected one array of floats in an .npy file")
     found = read_names(names)
     if len(found) != len(array):

@@ -3,12 +3,19 @@
 from __future__ import annotations
 
 import dataclasses
-import json
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from hypersphere.core import check_choice, check_finite_number, check_integer, check_positive, nearest
+from hypersphere.core import (
+    check_choice,
+    check_finite_number,
+    check_integer,
+    check_positive,
+    nearest,
+    parse_json,
+    read_json,
+)
 from hypersphere.core.config import as_table, build, load_toml
 
 COLOURS = ("rgb", "bgr", "grey")
@@ -101,7 +108,7 @@ def read_contract(source: str | Path) -> Contract:
             raise ValueError(f"contract {str(source)!r} is neither a preset nor a .json or .toml file; {hint}")
         return PRESETS[str(source)]
     if path.suffix == ".json":
-        return parse_contract(_read_text(path), str(path))
+        return _of_table(read_json(path), str(path))
     return _built(load_toml(path), str(path))
 
 
@@ -116,10 +123,10 @@ def contract_beside(model: Path) -> Contract | None:
 
 def parse_contract(text: str, where: str) -> Contract:
     """A contract from JSON."""
-    try:
-        table = json.loads(text)
-    except json.JSONDecodeError as error:
-        raise ValueError(f"{where}: line {error.lineno} of the contract is no JSON ({error.msg})") from None
+    return _of_table(parse_json(text, f"{where}: contract"), where)
+
+
+def _of_table(table: Any, where: str) -> Contract:
     if not isinstance(table, dict):
         raise ValueError(f"{where}: the contract must be a table")
     return _built(table, where)
@@ -139,12 +146,3 @@ def matched(contract: Contract, *, dim: int, digest: str, where: str) -> Contrac
     if contract.digest not in ("", digest):
         raise ValueError(f"{where}: the weights have digest {digest}, but the contract says {contract.digest}")
     return dataclasses.replace(contract, dim=dim, digest=digest)
-
-
-def _read_text(path: Path) -> str:
-    try:
-        return path.read_text(encoding="utf-8")
-    except FileNotFoundError:
-        raise ValueError(f"{path}: there is no such file") from None
-    except UnicodeDecodeError as error:
-        raise ValueError(f"{path}: byte {error.start} is not UTF-8 text") from None

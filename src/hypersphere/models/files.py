@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from hypersphere.backbones import create_backbone
-from hypersphere.core import import_extra
+from hypersphere.core import import_extra, parse_json
 from hypersphere.core.files import Staged
 from hypersphere.models.contract import Contract, contract_beside, matched, parse_contract, read_contract
 from hypersphere.models.embedder import Embedder
@@ -119,7 +119,7 @@ def _load_safetensors(path: Path, device: str, name: str) -> Embedder:
         raise ValueError(f"{path}: has no embedding contract in its metadata; hypersphere's own model files do")
     contract = parse_contract(metadata["contract"], str(path))
     try:
-        network = create_backbone(**json.loads(metadata["backbone"]))
+        network = create_backbone(**parse_json(metadata["backbone"], "backbone"))
     except (ValueError, TypeError) as error:
         raise ValueError(f"{path}: its metadata name no backbone of this version ({error})") from None
     _fill(network, state, str(path))

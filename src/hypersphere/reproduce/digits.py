@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-import zipfile
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -15,6 +14,7 @@ from torch import Tensor, nn
 
 from hypersphere.backbones import create_backbone
 from hypersphere.core import Reporter, check_integer
+from hypersphere.core.read_arrays import read_npz
 from hypersphere.data import open_mnist
 from hypersphere.heads import Head, create_head
 
@@ -58,10 +58,9 @@ def open_digits(path: Path | None) -> tuple[Digits, Digits]:
         return _digits(arrays[0], sources[0].labels), _digits(arrays[1], sources[1].labels)
     names = [f"{split}_{what}" for split in ("train", "test") for what in ("images", "labels")]
     try:
-        with np.load(path, allow_pickle=False) as file:
-            found = {name: np.asarray(file[name]) for name in names if name in file}
-    except (OSError, ValueError, TypeError, AttributeError, zipfile.BadZipFile, EOFError) as error:
-        raise ValueError(f"{path}: neither a folder of idx files nor a readable .npz file ({error})") from None
+        found = read_npz(path)
+    except ValueError as error:
+        raise ValueError(f"{error}; expected that, or a folder of idx files") from None
     missing = [name for name in names if name not in found]
     if missing:
         raise ValueError(f"{path}: no {', '.join(missing)}; expected {', '.join(names)}")

@@ -9,12 +9,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import torch
 
-from hypersphere.core import import_extra, is_installed
+from hypersphere.core import import_extra, is_installed, read_json
 from hypersphere.core.config import as_table, build
 from hypersphere.core.files import whole_file
 from hypersphere.plots import save_figure
@@ -113,10 +112,7 @@ def slim(path: Path) -> None:
 def read_result(path: str | Path) -> Result:
     """A result file, checked."""
     path = Path(path)
-    try:
-        table: Any = json.loads(path.read_text(encoding="utf-8"))
-    except (json.JSONDecodeError, UnicodeDecodeError) as error:
-        raise ValueError(f"{path}: not valid JSON: {error}") from None
+    table = read_json(path)
     if not isinstance(table, dict):
         raise ValueError(f"{path}: expected an object, found a {type(table).__name__}")
     try:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import islice
@@ -11,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from hypersphere.core import read_json
 from hypersphere.core.config import as_table
 from hypersphere.evaluation.arrays import Array, Ints
 from hypersphere.evaluation.embeddings import Embeddings
@@ -101,16 +101,9 @@ def _checked_block(block: bytes, columns: tuple[str, ...], path: Path, done: int
     return np.array(rows, dtype=np.int32).reshape(-1, len(columns))
 
 
-def read_json(path: Path) -> dict[str, Any]:
+def read_json_table(path: Path) -> dict[str, Any]:
     """The table of a JSON file."""
-    try:
-        table = json.loads(path.read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        raise ValueError(f"{path}: there is no such file") from None
-    except json.JSONDecodeError as error:
-        raise ValueError(f"{path}, line {error.lineno}: not JSON ({error.msg})") from None
-    except UnicodeDecodeError as error:
-        raise ValueError(f"{path}: byte {error.start} is not UTF-8 text") from None
+    table = read_json(path)
     if not isinstance(table, dict):
         raise ValueError(f"{path}: expected a table")
     return table

@@ -24,7 +24,7 @@ from hypersphere.evaluation.protocols.files import (
     find_images,
     found_units,
     missing_images,
-    read_json,
+    read_json_table,
     unit_rows,
 )
 from hypersphere.evaluation.protocols.megaface_files import last_parts, listed_images, read_noise, without_suffix
@@ -250,7 +250,7 @@ def read_megaface(
         allow_missing: whether there may be probes without another image of their person.
     """
     probe_list, far_list = Path(probes), Path(distractors)
-    table = read_json(probe_list)
+    table = read_json_table(probe_list)
     images = listed_images(table, probe_list)
     owners = table.get("id")
     if not isinstance(owners, list) or len(owners) != len(images):
@@ -259,7 +259,7 @@ def read_megaface(
     if (times[people] < 2).any() and not allow_missing:
         place = int(np.argmax(times[people] < 2))
         raise ValueError(f"{probe_list}: path[{place}], {images[place]!r}, has no other image of {owners[place]!r}")
-    others = listed_images(read_json(far_list), far_list)
+    others = listed_images(read_json_table(far_list), far_list)
     noise = [None if path is None else read_noise(Path(path)) for path in (probe_noise, distractor_noise)]
     stems = [without_suffix(PurePosixPath(name).name) for name in images]
     near = None if noise[0] is None else np.array([stem in noise[0] for stem in stems])

@@ -9,6 +9,7 @@ import numpy.typing as npt
 
 from hypersphere.core.config import digest
 from hypersphere.core.files import whole_file
+from hypersphere.core.read_arrays import read_npy
 from hypersphere.data import ArraySource, ImageSource, PocketFaces, Subset
 from hypersphere.training.data import training_source
 from hypersphere.training.recipe import DataSettings
@@ -38,7 +39,7 @@ def painted(faces: PocketFaces, folder: Path) -> ArraySource:
         parts = [faces.batch(range(at, min(at + _PIECE, len(faces)))) for at in starts]
         with whole_file(path) as partial:
             np.save(partial, np.concatenate([part.permute(0, 2, 3, 1).numpy() for part in parts]))
-    return ArraySource(np.load(path, mmap_mode="r", allow_pickle=False), faces.labels, where="pocket faces")
+    return ArraySource(read_npy(path, mapped=True), faces.labels, where="pocket faces")
 
 
 def _faces(data: DataSettings, identities: int, images: int, first: int = 0) -> PocketFaces:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-import zipfile
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -12,7 +12,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from hypersphere.core import parse_json
 from hypersphere.core.files import whole_file
+from hypersphere.core.read_arrays import read_npz
 
 _NOTES = "notes.json"
 
@@ -53,7 +55,7 @@ def write_record(cache: Path, key: str, record: Record) -> None:
         "seconds": round(record.seconds, 2),
         "machine": record.machine,
         "stopped": record.stopped,
-        "numbers": {name: float(value) for name, value in record.numbers.items()},
+        "numbers": {name: float(value) for name, value in record.numbers.items() if math.isfinite(value)},
     }
     arrays: dict[str, Any] = {_NOTES: np.frombuffer(json.dumps(notes).encode(), dtype=np.uint8), **record.arrays}
     with whole_file(record_path(cache, key)) as partial:
@@ -66,9 +68,8 @@ def read_record(cache: Path, key: str) -> Record | None:
     if not path.is_file():
         return None
     try:
-        with np.load(path, allow_pickle=False) as file:
-            arrays = {name: np.asarray(file[name]) for name in file.files}
-        notes = json.loads(arrays.pop(_NOTES).tobytes())
+        arrays = read_npz(path)
+        notes = parse_json(arrays.pop(_NOTES).tobytes(), _NOTES)
         return Record(arrays=arrays, **notes)
-    except (OSError, ValueError, KeyError, TypeError, EOFError, zipfile.BadZipFile) as error:
+    except (ValueError, KeyError, TypeError) as error:
         raise ValueError(f"{path}: no readable record ({error}); delete it to run it again") from None

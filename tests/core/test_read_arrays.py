@@ -1,0 +1,162 @@
+"""The reader of `.npy` and `.npz` files: the same arrays or a ValueError that names the file."""
+
+from __future__ import annotations
+
+import resource
+import struct
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+
+from hypersphere.core.read_arrays import read_npy, read_npz
+from tests.mutate import attempt, mutations
+
+ARRAYS: dict[str, npt.NDArray[Any]] = {
+    "rows": np.arange(12.0).reshape(3, 4),
+    "columns": np.asfortranarray(np.arange(24, dtype=np.float32).reshape(4, 6)),
+    "one": np.array(3),
+    "text": np.array(["a", "b\u00e9"]),
+    "bytes": np.array([b"x", b"yz"]),
+    "truths": np.array([True, False, True]),
+    "none": np.zeros((0, 4), np.float16),
+    "big_endian": np.arange(3, dtype=">i4"),
+    "complex": np.ones((2, 1), np.complex64),
+    "many": np.ones((2, 3, 4, 5), np.uint8),
+}
+
+
+def _header(descr: str = "'<f8'", fortran: str = "False", shape: str = "(3, 4)", more: str = "") -> bytes:
+    text = f"{{'descr': {descr}, 'fortran_order': {fortran}, 'shape': {shape}, {more}}}\n".encode()
+    return b"\x93NUMPY\1\0" + struct.pack("<H", len(text)) + text
+
+
+@pytest.mark.parametrize("name", ARRAYS)
+def test_arrays_come_back(tmp_path: Path, name: str) -> None:
+    array = ARRAYS[name]
+    np.save(tmp_path / "a.npy", array)
+    for mapped in (False, True):
+        found = read_npy(tmp_path / "a.npy", mapped=mapped)
+        np.testing.assert_array_equal(found, array)
+        assert (found.dtype, found.shape) == (array.dtype, array.shape)
+    for save in (np.savez, np.savez_compressed):
+        save(tmp_path / "a.npz", **{"a": array, "set/\u00e9": array})
+        both = read_npz(tmp_path / "a.npz")
+        assert list(both) == ["a", "set/\u00e9"]
+        np.testing.assert_array_equal(both["a"], array)
+        assert (both["a"].dtype, both["a"].shape) == (array.dtype, array.shape)
+
+
+def test_entries_of_a_header_stand_in_any_order(tmp_path: Path) -> None:
+    text = b'{"shape": (2,), "fortran_order": False, "descr": "<i2"}'
+    (tmp_path / "a.npy").write_bytes(b"\x93NUMPY\1\0" + struct.pack("<H", len(text)) + text + b"\1\0\2\0")
+    assert read_npy(tmp_path / "a.npy").tolist() == [1, 2]
+
+
+@pytest.mark.parametrize(
+    ("data", "why"),
+    [
+        (b"", "does not begin"),
+        (b"\x93NUMPY\7\0", "version 7.0"),
+        (b"\x93NUMPY\2\0\xff\xff\xff\x7f", "a header of"),
+        (b"\x93NUMPY\1\0\x40\0{", "ends within its header"),
+        (_header("'|O'"), "neither of numbers nor of text"),
+        (_header("[('a', '<f8')]"), "header is not that"),
+        (_header("'<f3'"), "unknown"),
+        (_header("'<U0'"), "neither of numbers nor of text"),
+        (_header(fortran="1"), "header is not that"),
+        (_header(shape="(-1,)"), "header is not that"),
+        (_header(shape="(99999999999999999999,)"), "is none"),
+        (_header(shape="(4000000000, 4000000000)"), "too large"),
+        (_header(shape="(0, 4000000000, 4000000000)"), "too large"),
+        (_header(shape="(1000000000000,)"), "and there are 0"),
+        (_header(shape=f"({'1,' * 40})"), "is none"),
+        (_header(more="'more': True"), "header is not that"),
+        (_header(more="'shape': (1,)"), "twice"),
+        (_header() + bytes(95), "has 96 bytes, and there are 95"),
+        (_header() + bytes(97), "has 96 bytes, and there are 97"),
+        (_header("'|b1'", shape="(2,)") + b"\1\2", "neither 0 nor 1"),
+        (_header("'<U1'", shape="(1,)") + b"\xff\xff\xff\xff", "character that does not exist"),
+    ],
+)
+def test_damage_of_an_array_is_named(tmp_path: Path, data: bytes, why: str) -> None:
+    path = tmp_path / "a.npy"
+    path.write_bytes(data)
+    for mapped in (False, True):
+        with pytest.raises(ValueError, match=why) as caught:
+            read_npy(path, mapped=mapped)
+        assert str(path) in str(caught.value)
+
+
+def test_a_pickle_is_not_read(tmp_path: Path) -> None:
+    np.save(tmp_path / "a.npy", np.array([{}], dtype=object), allow_pickle=True)
+    np.savez(tmp_path / "a.npz", a=np.array([{}], dtype=object))
+    with pytest.raises(ValueError, match="neither of numbers nor of text"):
+        read_npy(tmp_path / "a.npy")
+    with pytest.raises(ValueError, match="neither of numbers nor of text"):
+        read_npz(tmp_path / "a.npz")
+
+
+def test_absence_and_kinds(tmp_path: Path) -> None:
+    np.savez(tmp_path / "a.npz", a=np.ones(3))
+    for read in (read_npy, read_npz):
+        with pytest.raises(ValueError, match=r"none\.npz: there is no such file"):
+            read(tmp_path / "none.npz")  # type: ignore[operator]
+        with pytest.raises(ValueError, match=str(tmp_path)):
+            read(tmp_path)  # type: ignore[operator]
+    with pytest.raises(ValueError, match="does not begin"):
+        read_npy(tmp_path / "a.npz")
+
+
+def test_a_bomb_is_refused_before_it_is_unpacked(tmp_path: Path) -> None:
+    path = tmp_path / "a.npz"
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive, archive.open("a.npy", "w") as file:
+        file.write(_header("'|u1'", shape="(200000000,)"))
+        for _ in range(200):
+            file.write(bytes(1_000_000))
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    with pytest.raises(ValueError, match="at most 100,000,000 are read"):
+        read_npz(path, limit=100_000_000)
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 50_000
+    assert read_npz(path)["a"].shape == (200_000_000,)
+
+
+def test_names_that_come_twice(tmp_path: Path) -> None:
+    path = tmp_path / "a.npz"
+    with zipfile.ZipFile(path, "w") as archive:
+        for name in ("a.npy", "a"):
+            archive.writestr(name, _header("'|u1'", shape="(1,)") + b"\1")
+    with pytest.raises(ValueError, match="'a' twice"):
+        read_npz(path)
+
+
+def _arrays_equal(found: dict[str, Any], wanted: dict[str, Any]) -> bool:
+    return list(found) == list(wanted) and all(np.array_equal(found[name], wanted[name]) for name in wanted)
+
+
+@pytest.mark.parametrize("save", [np.savez, np.savez_compressed])
+def test_mutated_npz_files_give_the_same_arrays_or_are_refused_by_name(
+    tmp_path: Path, save: Callable[..., None]
+) -> None:
+    wanted = {name: ARRAYS[name] for name in ("rows", "truths", "text")}
+    path = tmp_path / "a.npz"
+    save(path, **wanted)
+    for data in mutations(path.read_bytes(), 500, seed=2):
+        path.write_bytes(data)
+        found = attempt(read_npz, path)
+        assert found is None or _arrays_equal(found, wanted)
+
+
+def test_mutated_npy_headers_give_the_same_shape_or_are_refused_by_name(tmp_path: Path) -> None:
+    path = tmp_path / "a.npy"
+    array = ARRAYS["rows"]
+    np.save(path, array)
+    good = path.read_bytes()
+    for data in mutations(good[:128], 500, seed=3):
+        path.write_bytes(data + good[128:])
+        found = attempt(read_npy, path)
+        assert found is None or found.nbytes <= len(data) + array.nbytes
