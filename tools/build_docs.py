@@ -18,6 +18,7 @@ from hypersphere.engines import Curve, Similarity
 from hypersphere.losses.margins import AngularMargin, BoundedAngle, Psi
 from hypersphere.plots import new_figure, save_figure
 from hypersphere.theory import ITEMS, TOY_LOSSES, draw_toy, solve_toy
+from hypersphere.training import RecordFile
 
 IMAGES = Path(__file__).parents[1] / "docs" / "images"
 
@@ -42,6 +43,23 @@ MARGINS: dict[str, Curve] = {
     "SphereFace-R v1, m = 1.5": BoundedAngle(m1=1.5),
     "SphereFace, m = 4: ψ(θ)": Psi(4),
 }
+
+REAL_LOSSES = {
+    "softmax, optimizer.rate=0.1": "softmax",
+    "modified_softmax, optimizer.rate=0.1": "modified softmax (m = 1)",
+    "normface, optimizer.rate=0.1": "NormFace",
+    "ampface, optimizer.rate=0.02": "AmpFace",
+    "sphereface, head.margin=2, optimizer.rate=0.1": "SphereFace, m = 2",
+    "sphereface, head.margin=3, optimizer.rate=0.1": "SphereFace, m = 3",
+    "sphereface, optimizer.rate=0.1": "SphereFace, m = 4",
+    "sphereface_r, optimizer.rate=0.1": "SphereFace-R v0",
+    "arcface, optimizer.rate=0.1": "ArcFace (one seed)",
+    "cosface, optimizer.rate=0.02": "CosFace",
+    "lm_softmax, optimizer.rate=0.02": "LM-Softmax",
+    "sphereface2, optimizer.rate=0.1": "SphereFace2-C",
+    "sphereface2, head.margin_type=a, optimizer.rate=0.1": "SphereFace2-A",
+}
+"""Cells of docs/results/losses.md, and what they are called there."""
 
 
 def draw_margins() -> Any:
@@ -137,6 +155,23 @@ def draw_heads() -> Any:
     )
 
 
+def draw_real_losses() -> Any:
+    """Accuracy of every run on real faces whose loss has its chosen rate: a dot a seed, a line at the mean."""
+    record = RecordFile(IMAGES.parent / "results" / "losses" / "results.jsonl")
+    titles = {"lfw-pairs": "LFW, 6,000 pairs", "held-out identities": "500 people held out, 30,000 pairs"}
+    figure = new_figure(9.0, 4.2)
+    panels = figure.subplots(1, 2, sharey=True)
+    for axes, (name, title) in zip(panels, titles.items(), strict=True):
+        for row, cell in enumerate(REAL_LOSSES):
+            values = [100 * run.scores[name].accuracy for run in record.records.values() if run.cell == cell]
+            axes.plot(values, [row] * len(values), "o", color="C0", alpha=0.6)
+            axes.plot([sum(values) / len(values)] * 2, [row - 0.3, row + 0.3], color="C1", linewidth=2)
+        axes.set(xlabel="pairs decided rightly, %", title=title)
+    panels[0].set_yticks(range(len(REAL_LOSSES)), list(REAL_LOSSES.values()))
+    panels[0].invert_yaxis()
+    return figure
+
+
 PICTURES = {
     "heads": draw_heads,
     "margins": draw_margins,
@@ -144,6 +179,7 @@ PICTURES = {
     "pocket-faces": draw_pocket_faces,
     "augmentation": draw_augmentation,
     "spheres": draw_spheres,
+    "real-losses": draw_real_losses,
     "nearest": draw_item("nearest", "fig7"),
     "termination": draw_item("termination", "termination"),
     "decisions": draw_item("decisions", "fig17"),

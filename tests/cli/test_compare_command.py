@@ -53,6 +53,17 @@ def test_a_cell_that_stops_does_not_stop_the_table(
     assert again == rows
 
 
+def test_cells_are_compared_with_the_first(path: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    out = ["--out", str(tmp_path / "cells"), "--device", "cpu", "train.steps=4"]
+    assert main(["compare", str(path), "--heads", "softmax,arcface", *out]) == 0
+    rows = capsys.readouterr().out.splitlines()
+    assert rows[3] == "points against the first cell on unseen identities [95 % over people and seeds]:"
+    gain, low, high = (float(text.strip("[],")) for text in rows[4].removeprefix("  arcface: ").split())
+    first, second = (float(row.split()[1]) for row in rows[1:3])
+    assert gain == pytest.approx(second - first, abs=0.011)
+    assert low <= gain <= high
+
+
 def test_data_without_unseen_people_cannot_be_compared(
     path: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

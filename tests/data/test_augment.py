@@ -462,6 +462,7 @@ def test_the_device_makes_no_difference() -> None:
 
 
 @pytest.mark.gpu
+@pytest.mark.filterwarnings("ignore:Synchronization debug mode is a prototype")
 def test_on_a_gpu_the_host_does_not_wait() -> None:
     x = images().cuda()
     EVERYTHING(x, seeded())
@@ -473,7 +474,7 @@ def test_on_a_gpu_the_host_does_not_wait() -> None:
 
 
 @pytest.mark.gpu
-@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+@pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore:TensorFloat32 tensor cores")
 def test_compiled_on_a_gpu() -> None:
     x = images().cuda()
     torch.testing.assert_close(EVERYTHING.compiled()(x, seeded()), EVERYTHING(x, seeded()), atol=1e-4, rtol=0)

@@ -16,6 +16,7 @@ from hypersphere.evaluation import (
     NotMeasurable,
     Roc,
     compare_accuracy,
+    compare_repeated,
     compare_tar,
     mcnemar,
     open_set_roc,
@@ -68,6 +69,30 @@ def test_accuracies_against_plain_loops() -> None:
     least = min(sum(v <= 0 for v in values), sum(v >= 0 for v in values))
     assert result.p_value == pytest.approx(min(1, 2 * (1 + least) / 201))
     assert (result.figure.n, result.test) == (60, "paired bootstrap over subjects")
+
+
+def test_repeated_runs_against_plain_loops() -> None:
+    rng = random.Random(1)
+    left, right = [i % 7 for i in range(60)], [(i * i) % 7 for i in range(60)]
+    first, second = ([[rng.random() < share for _ in left] for _ in range(n)] for share, n in ((0.6, 2), (0.8, 3)))
+    draws, choices = np.random.default_rng(3), np.random.default_rng([3, 1])
+    values = []
+    for _ in range(100):
+        drawn = draws.integers(7, size=7).tolist()
+        one, two = (choices.integers(len(runs), size=len(runs)).tolist() for runs in (first, second))
+        total = weights = 0.0
+        for pair, (a, b) in enumerate(zip(left, right, strict=True)):
+            weight = drawn.count(a) if a == b else drawn.count(a) * drawn.count(b)
+            after, before = sum(second[run][pair] for run in two) / 3, sum(first[run][pair] for run in one) / 2
+            total += weight * (after - before)
+            weights += weight
+        values.append(total / weights)
+    result = compare_repeated(first, second, subjects=(left, right), replicates=100, seed=3)
+    assert result.figure.value == pytest.approx(np.mean(second) - np.mean(first))
+    assert (result.figure.low, result.figure.high) == pytest.approx(np.percentile(values, [2.5, 97.5]))
+    assert result.test == "paired bootstrap over subjects and runs"
+    with pytest.raises(ValueError, match="first_right has 60 pairs, second_right 59"):
+        compare_repeated(first, [run[1:] for run in second], subjects=(left, right))
 
 
 def test_equal_decisions_do_not_differ() -> None:

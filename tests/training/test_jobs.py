@@ -1,5 +1,6 @@
 """Comparisons: runs on record, one after another and several at once."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -9,7 +10,18 @@ from small import RECIPE
 
 from hypersphere.core.config import digest
 from hypersphere.evaluation import verify_pairs
-from hypersphere.training import Processes, RecordFile, RunRecord, SetScore, Task, load_recipe, run_tasks
+from hypersphere.training import (
+    Processes,
+    RecordFile,
+    RunRecord,
+    SetScore,
+    Task,
+    compare_runs,
+    load_recipe,
+    run_key,
+    run_tasks,
+    validation_sets,
+)
 
 
 def tasks_of(tmp_path: Path, *settings: str) -> list[Task]:
@@ -63,6 +75,32 @@ def test_several_runs_at_once_are_the_same_runs(tmp_path: Path) -> None:
     ordered = sorted(several, key=lambda record: record.seed)
     assert [without_time(record) for record in ordered] == [without_time(record) for record in one]
     assert {(number, total) for number, _, total in heard} == {(0, 6), (1, 6)}
+
+
+def test_two_cells_are_compared_over_people_and_seeds(tmp_path: Path) -> None:
+    tasks = tasks_of(tmp_path)
+    records = list(run_tasks(tasks, Processes(), {}))
+    (pairs,) = validation_sets(tasks[0].recipe)
+    gain = compare_runs(records[:1], records[1:], pairs).figure
+    first, second = (record.scores[pairs.title].accuracy for record in records)
+    assert gain.value == pytest.approx(second - first)
+    assert gain.low <= gain.value <= gain.high
+
+
+def test_the_key_of_a_run_does_not_tell_where_its_data_lie(tmp_path: Path) -> None:
+    recipe = tasks_of(tmp_path)[0].recipe
+
+    def key(**changes: object) -> str:
+        return run_key(replace(recipe, data=replace(recipe.data, **changes)))  # type: ignore[arg-type]
+
+    assert key(source="a/faces.tar") == key(source="b/c/faces.tar", device="cpu")
+    assert key(source="a/faces.tar") != key(source="a/other.tar")
+    here, there, other = (
+        replace(recipe.data.validation, pairs=pairs, images=images)
+        for pairs, images in (("a/p.txt", "a/i.tar"), ("b/p.txt", "b/i.tar"), ("a/p.txt", "a/j.tar"))
+    )
+    assert key(validation=here) == key(validation=there) != key(validation=other)
+    assert run_key(replace(recipe, train=replace(recipe.train, seed=5))) != run_key(recipe)
 
 
 def test_a_run_that_stops_itself_is_on_record(tmp_path: Path) -> None:

@@ -11,14 +11,17 @@ from hypersphere.cli.chosen_recipe import shorthands
 from hypersphere.cli.output import Results, bold, note
 from hypersphere.core import Progress
 from hypersphere.core.config import digest
+from hypersphere.evaluation import Difference
 from hypersphere.training import (
-    Recipe,
     RecordFile,
     RunRecord,
     Task,
+    UnseenPairs,
     compare_cells,
+    compare_runs,
     default_workers,
     join_processes,
+    run_key,
     run_tasks,
     validation_sets,
 )
@@ -37,7 +40,7 @@ def run_compare(options: argparse.Namespace) -> Results | None:
     heads = [name for name in options.heads.split(",") if name]
     cells = dict(compare_cells(options.recipe, settings, heads, options.grid, options.seeds))
     first = next(iter(cells.values()))[0]
-    sets = [each.title for each in validation_sets(first)]
+    sets = validation_sets(first)
     if not sets:
         raise ValueError(
             "compare needs people whom training does not see: data.validation.identities=0.1 holds a tenth of the"
@@ -46,7 +49,7 @@ def run_compare(options: argparse.Namespace) -> Results | None:
     tasks = [Task(title, recipe, out / digest(recipe)) for title, recipes in cells.items() for recipe in recipes]
     with join_processes(options.device) as processes:
         record = RecordFile(out / "results.jsonl")
-        left = [task for task in tasks if digest(task.recipe) not in record.records]
+        left = [task for task in tasks if run_key(task.recipe) not in record.records]
         if processes.first and len(left) < len(tasks):
             note(f"{len(tasks) - len(left)} of {len(tasks)} runs are on record in {record.path}")
         workers = options.workers if options.workers is not None else default_workers(processes.device)
@@ -59,9 +62,12 @@ def run_compare(options: argparse.Namespace) -> Results | None:
                     shown.finished += 1
         if not processes.first:
             return None
-        _print(cells, record, sets)
-    runs = {title: [record.records[digest(recipe)] for recipe in recipes] for title, recipes in cells.items()}
-    return Results({"cells": runs, "record": record.path})
+    runs = {title: [record.records[run_key(recipe)] for recipe in recipes] for title, recipes in cells.items()}
+    _print(runs, [each.title for each in sets])
+    gains = _gains(runs, sets)
+    _print_gains(gains)
+    print(f"every run: {record.path}")
+    return Results({"cells": runs, "gains": gains, "record": record.path})
 
 
 class _Shown:
@@ -79,7 +85,26 @@ class _Shown:
         self.progress(steps, max(expected, steps), f"{self.finished} of {self.runs} runs done")
 
 
-def _print(cells: Mapping[str, Sequence[Recipe]], record: RecordFile, sets: Sequence[str]) -> None:
+def _gains(runs: Mapping[str, Sequence[RunRecord]], sets: Sequence[UnseenPairs]) -> dict[str, dict[str, Difference]]:
+    """By set and cell, how much more often each cell than the first decides rightly."""
+    measured = {title: [run for run in each if not run.stopped] for title, each in runs.items()}
+    known = [title for title, each in measured.items() if each]
+    return {
+        pairs.title: {title: compare_runs(measured[known[0]], measured[title], pairs) for title in known[1:]}
+        for pairs in sets
+        if known[1:]
+    }
+
+
+def _print_gains(gains: Mapping[str, Mapping[str, Difference]]) -> None:
+    for name, others in gains.items():
+        print(f"points against the first cell on {name} [95 % over people and seeds]:")
+        for title, gain in others.items():
+            figure = gain.figure
+            print(f"  {title}: {100 * figure.value:+.2f} [{100 * figure.low:+.2f}, {100 * figure.high:+.2f}]")
+
+
+def _print(cells: Mapping[str, Sequence[RunRecord]], sets: Sequence[str]) -> None:
     """The table, at most 80 columns wide with two sets: per cent of pairs right, then how well the runs have fitted."""
     room = max(12, 80 - _SET * len(sets) - 18)
     width = min(room, max(4, *(len(title) for title in cells)))
@@ -88,9 +113,8 @@ def _print(cells: Mapping[str, Sequence[Recipe]], record: RecordFile, sets: Sequ
         + "".join(f"{_short(title):>{_SET}}" for title in sets)
         + f"{'fit %':>7}{'||x||':>7}{'n':>4}"
     )
-    best = max(cells, key=lambda title: _first_mean([record.records[digest(recipe)] for recipe in cells[title]], sets))
-    for title, recipes in cells.items():
-        runs = [record.records[digest(recipe)] for recipe in recipes]
+    best = max(cells, key=lambda title: _first_mean(cells[title], sets))
+    for title, runs in cells.items():
         measured = [run for run in runs if not run.stopped]
         shown = [_spread([run.scores[name].accuracy for run in measured]) for name in sets]
         fit = _mean_of([run.train_accuracy for run in measured], 100)
@@ -101,7 +125,6 @@ def _print(cells: Mapping[str, Sequence[Recipe]], record: RecordFile, sets: Sequ
         for run in runs:
             if run.stopped:
                 print(f"  seed {run.seed} stopped: {run.stopped}")
-    print(f"every run: {record.path}")
 
 
 def _first_mean(runs: Sequence[RunRecord], sets: Sequence[str]) -> float:

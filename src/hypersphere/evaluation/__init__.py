@@ -16,7 +16,7 @@ from hypersphere.evaluation.figures import (
 )
 from hypersphere.evaluation.histogram import ScoreHistogram, score_histogram
 from hypersphere.evaluation.identification import cmc, mate_ranks, mated, open_set_rate, open_set_roc, ranks_among
-from hypersphere.evaluation.paired import Difference, compare_accuracy, compare_tar, mcnemar
+from hypersphere.evaluation.paired import Difference, compare_accuracy, compare_repeated, compare_tar, mcnemar
 from hypersphere.evaluation.quality import Margins, accuracy_by_shots, angular_fisher_score, margins
 from hypersphere.evaluation.reid import Retrieval, average_precision, retrieve
 from hypersphere.evaluation.report import write_report
@@ -62,6 +62,7 @@ __all__ = [
     "clopper_pearson_interval",
     "cmc",
     "compare_accuracy",
+    "compare_repeated",
     "compare_results",
     "compare_tar",
     "concatenated",

@@ -85,6 +85,42 @@ def compare_accuracy(
     return compare_means(one, two, subjects=subjects, replicates=replicates, seed=seed)
 
 
+def compare_repeated(
+    first_right: npt.ArrayLike,
+    second_right: npt.ArrayLike,
+    *,
+    subjects: Subjects,
+    replicates: int = 1000,
+    seed: int = 0,
+) -> Difference:
+    """The difference of two methods' mean accuracies, each trained several times, by drawing people and runs.
+
+    A replicate draws people as `compare_accuracy` does, and of either method as many of its runs as there are, with
+    replacement: the interval knows of other people and, as far as the runs show them, of other training runs.
+
+    Args:
+        first_right, second_right: (runs, n) whether each run decided each pair rightly; the numbers of runs may differ.
+        subjects: (n,) people on the first images, and on the second.
+        replicates: how many draws.
+        seed: of the draws.
+
+    Example:
+        >>> compare_repeated([[True, False]], [[True, True], [True, True]], subjects=([0, 0], [0, 1])).figure.value
+        0.5
+    """
+    one, two = (np.atleast_2d(np.asarray(values)).astype(np.float64) for values in (first_right, second_right))
+    if one.shape[1] != two.shape[1]:
+        raise ValueError(f"first_right has {one.shape[1]} pairs, second_right {two.shape[1]}; they must be the same")
+    weights, generator = PairWeights(one.shape[1], subjects), np.random.default_rng([seed, 1])
+    drawn = []
+    for weight in weights.draws(replicates, seed):
+        runs = [generator.integers(len(side), size=len(side)) for side in (one, two)]
+        gain = two[runs[1]].mean(0) - one[runs[0]].mean(0)
+        drawn.append(float(weight @ gain) / weight.sum() if weight.any() else np.nan)
+    value = float(two.mean() - one.mean())
+    return _drawn_difference(value, np.array(drawn), one.shape[1], f"{weights.name} and runs")
+
+
 def compare_means(
     first: npt.ArrayLike,
     second: npt.ArrayLike,

@@ -2,7 +2,16 @@
 
 from hypersphere.training.checkpoints import Checkpoints
 from hypersphere.training.compare import compare_cells
-from hypersphere.training.jobs import RecordFile, RunRecord, SetScore, Task, run_tasks, training_fit
+from hypersphere.training.jobs import (
+    RecordFile,
+    RunRecord,
+    SetScore,
+    Task,
+    compare_runs,
+    run_key,
+    run_tasks,
+    training_fit,
+)
 from hypersphere.training.logs import Logger, TensorBoard, WeightsAndBiases, read_log
 from hypersphere.training.monitor import Monitor, TrainingStopped, effective_margin
 from hypersphere.training.own_data import suggest_recipe
@@ -39,6 +48,7 @@ __all__ = [
     "WeightsAndBiases",
     "common_state",
     "compare_cells",
+    "compare_runs",
     "default_workers",
     "effective_margin",
     "find_recipe",
@@ -54,6 +64,7 @@ __all__ = [
     "recipe_from_table",
     "recipe_keys",
     "recipe_names",
+    "run_key",
     "run_tasks",
     "save_shards",
     "save_state",

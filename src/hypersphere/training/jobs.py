@@ -19,10 +19,10 @@ import numpy.typing as npt
 import torch
 from torch import multiprocessing
 
-from hypersphere.core.config import digest
+from hypersphere.core.config import as_table, digest
 from hypersphere.core.files import write_atomically
 from hypersphere.data import ImageSource, InMemory
-from hypersphere.evaluation import Verification, embed
+from hypersphere.evaluation import Difference, Verification, compare_repeated, embed
 from hypersphere.training.data import training_source
 from hypersphere.training.monitor import TrainingStopped
 from hypersphere.training.processes import Processes
@@ -83,9 +83,9 @@ class RunRecord:
     Args:
         cell: what it is called in the table.
         seed: of the run.
-        recipe: hash of its recipe.
+        recipe: `run_key` of its recipe.
         stopped: why training ended early; then nothing was measured.
-        train_accuracy: share of its own training images, without augmentation, nearest to their own prototype.
+        train_accuracy: share of its own training images, without augmentation, that the head puts in their class.
         norm: mean length of their embeddings.
         scores: by set of pairs.
         steps, seconds: of training and measuring.
@@ -103,6 +103,17 @@ class RunRecord:
     seconds: float = 0.0
     machine: str = ""
     version: str = ""
+
+
+def run_key(recipe: Recipe) -> str:
+    """A hash of a recipe that does not depend on where its data lie: of their paths only the last name counts."""
+    table = as_table(recipe)
+    data = table["data"]
+    data.pop("device", None)
+    for place, name in ((data, "source"), (data["validation"], "pairs"), (data["validation"], "images")):
+        if name in place:
+            place[name] = Path(place[name]).name
+    return digest(table)
 
 
 class RecordFile:
@@ -184,7 +195,7 @@ def run_task(
     begun = RunRecord(
         cell=task.cell,
         seed=recipe.train.seed,
-        recipe=digest(recipe),
+        recipe=run_key(recipe),
         machine=machine_name(device),
         version=__version__,
     )
@@ -228,7 +239,7 @@ class _Steps:
 def training_fit(
     trained: Trained, recipe: Recipe, source: ImageSource | None, device: torch.device
 ) -> tuple[float, float]:
-    """How well a run has fitted its training images: the share nearest to their own prototype, and mean ||x||.
+    """How well a run has fitted its training images: the share that the head puts in their class, and mean ||x||.
 
     A run that has not fitted its training set tests nothing. Images are not augmented; those labelled -1 do not count.
     """
@@ -238,10 +249,22 @@ def training_fit(
     embeddings = embed(trained.backbone, source, known, preparation=recipe.augment, device=str(device))
     head, right = trained.head, 0
     for start in range(0, len(known), _CHUNK):
-        part = slice(start, start + _CHUNK)
-        own, others = head.nearest(embeddings[part].to(device), labels[known[part]].to(device))
-        right += int((own > others).sum())
+        predicted = head.predict(embeddings[start : start + _CHUNK].to(device)).cpu()
+        right += int((predicted == labels[known[start : start + _CHUNK]]).sum())
     return right / len(known), float(embeddings.norm(dim=1).mean())
+
+
+def compare_runs(first: Sequence[RunRecord], second: Sequence[RunRecord], pairs: UnseenPairs) -> Difference:
+    """How much more often the second cell's runs decide rightly, over seeds and people.
+
+    The interval knows of other people and, as far as the runs show them, of other seeds.
+
+    Args:
+        first, second: runs of two cells that were measured on the same pairs.
+        pairs: these pairs.
+    """
+    sides = [np.array([run.scores[pairs.title].decisions(len(pairs.same)) for run in runs]) for runs in (first, second)]
+    return compare_repeated(sides[0], sides[1], subjects=pairs.subjects)
 
 
 def machine_name(device: torch.device) -> str:
