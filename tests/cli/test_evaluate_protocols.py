@@ -259,6 +259,7 @@ def test_missing_images_are_found_before_any_is_embedded(tmp_path: Path, capsys:
     (tmp_path / "faces").mkdir()
     (tmp_path / "faces" / "1.jpg").write_bytes(encode(PocketFaces(2, 2, size=16).read(0), 95))
     (tmp_path / "no.onnx").touch()
+    (tmp_path / "no.onnx").write_bytes(b"no network")
     model = ["--model", tmp_path / "no.onnx", "--images", tmp_path / "faces"]
     official.write_ijb(tmp_path / "meta")
     text = fails(capsys, "ijb", "--meta", tmp_path / "meta", *model)

@@ -20,8 +20,9 @@ def browser(chromium: Browser, address: str) -> Iterator[Browser]:
     """The page freshly loaded; after the test it must not have complained, nor asked for anything but itself."""
     chromium.screen(1280, 900)
     chromium.open("about:blank")
-    chromium.open(address)
-    yield from _watched(chromium, address)
+    for watched in _watched(chromium, address):
+        watched.open(address)
+        yield watched
 
 
 @pytest.fixture
@@ -33,9 +34,8 @@ def maths(chromium: Browser, address: str) -> Iterator[Browser]:
 
 
 def _watched(browser: Browser, address: str) -> Iterator[Browser]:
-    yield browser
-    complaints, requests = browser.complaints[:], browser.requests[:]
     browser.complaints.clear()
     browser.requests.clear()
-    assert complaints == []
-    assert [url for url in requests if not url.startswith((address, "about:", "data:", "blob:"))] == []
+    yield browser
+    assert browser.complaints == []
+    assert [url for url in browser.requests if not url.startswith((address, "about:", "data:", "blob:"))] == []
