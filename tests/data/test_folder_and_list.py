@@ -132,7 +132,7 @@ def test_names_are_numbers_where_folders_and_labels_differ(tmp_path: Path) -> No
         (["Ada/0.jpg\tx"], r"line 1: label 'x' is not an integer"),
         (["1\tAda/0.jpg\t0"], r"line 1: 3 fields; expected 'path label' or 'path'"),
         (["'Ada/0.jpg 0"], r"line 1: no closing quotation"),
-        (["Ada/0.jpg -3"], r"label -3 is negative"),
+        (["Ada/0.jpg -3"], r"line 1: label -3 is out of range; expected a whole number from -1"),
         (["bare.jpg"], r"'bare\.jpg' has neither a label nor a folder"),
         ([], r"list\.txt: no images"),
     ],

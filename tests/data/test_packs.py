@@ -5,7 +5,9 @@ import os
 import pickle
 import struct
 import subprocess
+import sys
 from pathlib import Path
+from textwrap import dedent
 from typing import Any
 
 import numpy as np
@@ -120,7 +122,10 @@ def test_pieces_of_numpy_that_could_be_abused_are_refused(tmp_path: Path) -> Non
         (pickle.dumps((FACES, np.array([1, 0], dtype=">i4"))), "big-endian"),
         (b"cnumpy.f2py.crackfortran\nmyeval\n.", "numpy.f2py.crackfortran.myeval"),
         (b"\x80\x04\x8c\x05numpy\x8c\x0bf2py.myeval\x93.", "numpy.f2py.myeval"),
-        (b"cnumpy.core.multiarray\nscalar\n(N}U\x0c__defaults__Nstb.", "the file changes a function"),
+        (b"cnumpy.core.multiarray\nscalar\n(NNtb.", "the file changes a function"),
+        (pickle.dumps({"images": FACES}), "a set or a dictionary"),
+        (pickle.dumps({1, 2}, 4), "a set or a dictionary"),
+        (pickle.dumps(frozenset({1, 2}), 4), "a set or a dictionary"),
         (b"c_codecs\nencode\n(X\x01\x00\x00\x00aX\x06\x00\x00\x00base64tR.", "another form than Latin-1"),
         (b"c__builtin__\nbytes\n(J\xff\xff\xff\x7ftR.", "another form than Latin-1"),
         (b"Pname\n.", "a persistent object"),
@@ -146,6 +151,38 @@ def test_a_number_in_the_file_takes_no_memory(tmp_path: Path) -> None:
             PackSource(write(tmp_path / "lfw.bin", lying))
 
 
+def test_copies_take_no_more_memory_than_the_file_has_bytes(tmp_path: Path) -> None:
+    """One text of a megabyte, encoded two thousand times; a byte array of 3 GiB in a file of twelve bytes."""
+    text = b"X" + struct.pack("<I", 2**20) + b"a" * 2**20
+    encode = b"c_codecs\nencode\nq\x00" + text + b"q\x01X\x06\x00\x00\x00latin1q\x02"
+    bomb = b"\x80\x02](" + encode + b"000" + b"h\x00h\x01h\x02\x86R" * 2000 + b"e]\x86."
+    short = b"\x80\x05\x96" + struct.pack("<Q", 3 * 2**30) + b"."
+    for number, data in enumerate((bomb, short)):
+        write(tmp_path / f"{number}.bin", data)
+    program = """
+        import resource, sys
+        from hypersphere.data import PackSource
+        used = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+        for path in sys.argv[1:]:
+            try:
+                PackSource(path)
+            except ValueError as error:
+                print(error)
+        print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - used)
+    """
+    paths = [str(tmp_path / f"{number}.bin") for number in range(2)]
+    done = subprocess.run([sys.executable, "-c", dedent(program), *paths], capture_output=True, text=True, check=True)
+    first, second, kilobytes = done.stdout.splitlines()
+    assert first.endswith("0.bin: refused: the file copies more bytes than it has")
+    assert "1.bin: not a readable pickle, or truncated (a byte array longer than the file)" in second
+    assert int(kilobytes) < 64 * 1024
+
+
+def test_an_error_without_words_is_called_by_its_name(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match=r"lfw\.bin: not a readable pickle, or truncated \(\w+"):
+        PackSource(write(tmp_path / "lfw.bin", b"\x80\x02]"))
+
+
 def test_random_damage_gives_a_pack_or_a_value_error(tmp_path: Path) -> None:
     rng = np.random.default_rng(0)
     content = ([face[:8] for face in FACES], [np.bool_(True), False])
@@ -163,7 +200,7 @@ def test_random_damage_gives_a_pack_or_a_value_error(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        ({"images": FACES}, r"expected \(images, same\), found dict"),
+        (FACES[0], r"expected \(images, same\), found bytes"),
         ((FACES, SAME, 1), r"found tuple of 3"),
         ((FACES, [True]), r"4 images for 1 pairs; expected two each"),
         (([], []), r"0 images for 0 pairs"),

@@ -237,7 +237,7 @@ def test_property_must_fit(tmp_path: Path, name: str) -> None:
     with pytest.raises(ValueError, match=rf"{name} says 5 identities, but x\.rec has 2"):
         RecordSource(path)
     (tmp_path / name).write_text("many")
-    with pytest.raises(ValueError, match="'many'; expected 'identities,height,width'"):
+    with pytest.raises(ValueError, match="identities in 'identities,height,width' 'many' is not an integer"):
         RecordSource(path)
 
 
@@ -252,7 +252,12 @@ def test_names_must_fit(tmp_path: Path) -> None:
     ("index", "message"),
     [
         ("", r"x\.idx: no records"),
-        ("0\t0\n1 two\n", r"x\.idx, line 2: '1 two'; expected 'key offset'"),
+        ("0\t0\n1 two\n", r"x\.idx, line 2: offset 'two' is not an integer"),
+        ("0\t0\n1\n", r"x\.idx, line 2: '1'; expected 'key offset'"),
+        ("0\t0\n1\t99999999999999999999\n", r"x\.idx, line 2: offset '9+' has 20 digits"),
+        ("0\t0\n1\t9223372036854775804\n", r"x\.idx: record 1 is said to begin at byte 9223372036854775804"),
+        ("0\t0\n9\t0\n", r"x\.idx: two records are said to begin at byte 0 of .*x\.rec"),
+        ("0\t0\n", r"x\.rec: the last record of its \.idx ends at byte \d+ of \d+; the \.idx is truncated"),
         ("0\t0\n1\t-8\n", r"x\.idx, line 2"),
         ("0\t0\n0\t0\n", r"x\.idx: record 0 occurs twice"),
         ("0\t0\n1\t99999992\n", r"x\.idx: record 1 is said to begin at byte 99999992 of .*x\.rec, which has \d+ bytes"),

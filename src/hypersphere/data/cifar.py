@@ -12,7 +12,7 @@ from hypersphere.core import Reporter, check_choice
 from hypersphere.core.files import Staged
 from hypersphere.data.folder import FolderSource
 from hypersphere.data.idx import stack_images
-from hypersphere.data.source import ArraySource, ImageSource, names_of
+from hypersphere.data.source import ArraySource, ImageSource, name_lines, names_of, read_name_lines
 
 SIDE = 32
 PIXELS = 3 * SIDE * SIDE
@@ -82,12 +82,15 @@ def _records(paths: list[Path], labels: int) -> npt.NDArray[np.uint8]:
 
 
 def _names(path: Path) -> list[str] | None:
-    return path.read_text(encoding="utf-8").split() if path.is_file() else None
+    """The classes' names, one on each line; None where there is no such file."""
+    return read_name_lines(path) if path.is_file() else None
 
 
 def _source(
     pixels: npt.NDArray[np.uint8], labels: npt.NDArray[np.uint8], names: list[str] | None, where: str, relabel: bool
 ) -> CifarSource:
+    if names is not None and len(names) <= labels.max():
+        raise ValueError(f"{where}: {len(names)} names of classes, but there is a label {labels.max()}")
     images = np.ascontiguousarray(pixels.reshape(-1, 3, SIDE, SIDE).transpose(0, 2, 3, 1))
     return CifarSource(images, labels, names, where, relabel)
 
@@ -127,4 +130,4 @@ def write_cifar(
         else:
             for number, start in enumerate(range(0, len(records), BATCH), start=1):
                 stage.open(folder / f"data_batch_{number}.bin").write(records[start : start + BATCH].tobytes())
-        stage.open(names, replace=True).write("".join(f"{name}\n" for name in names_of(source)).encode())
+        stage.open(names, replace=True).write(name_lines(names_of(source), names))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import io
+import math
 import struct
 import zlib
 from pathlib import Path
@@ -12,11 +13,14 @@ from typing import Any, BinaryIO
 import numpy as np
 import numpy.typing as npt
 
-from hypersphere.core import Reporter, check_choice
+from hypersphere.core import INT64_MAX, Reporter, check_choice
 from hypersphere.core.files import Staged
 from hypersphere.data.source import ArraySource, ImageSource, shape_of
 
 _TYPES = {0x08: ">u1", 0x09: ">i1", 0x0B: ">i2", 0x0C: ">i4", 0x0D: ">f4", 0x0E: ">f8"}
+_MOST_DIMENSIONS = 32
+_UNPACKED_TIMES = 100
+_UNPACKED_FREELY = 2**28
 _PREFIX = {"train": "train", "test": "t10k"}
 
 
@@ -65,26 +69,34 @@ def read_idx(path: str | Path) -> npt.NDArray[Any]:
 
 def _read(file: BinaryIO | gzip.GzipFile, path: Path) -> npt.NDArray[Any]:
     magic = file.read(4)
-    if len(magic) < 4 or magic[:2] != b"\0\0" or magic[2] not in _TYPES or magic[3] == 0:
+    if len(magic) < 4 or magic[:2] != b"\0\0" or magic[2] not in _TYPES or not 1 <= magic[3] <= _MOST_DIMENSIONS:
         raise ValueError(f"{path}: begins with {magic!r}, not with the magic number of an idx file")
     sizes = file.read(4 * magic[3])
     if len(sizes) < 4 * magic[3]:
         raise ValueError(f"{path}: truncated within its header")
     shape = struct.unpack(f">{magic[3]}I", sizes)
     kind = np.dtype(_TYPES[magic[2]])
-    wanted = int(np.prod(shape, dtype=object)) * kind.itemsize
-    data = _read_up_to(file, wanted + 1)
+    wanted = math.prod(shape) * kind.itemsize
+    data = _read_up_to(file, wanted + 1, path)
     if len(data) != wanted:
         found = f"only {len(data)}" if len(data) < wanted else "more"
         raise ValueError(f"{path}: truncated or damaged: {shape} needs {wanted} bytes, the file has {found}")
+    if math.prod(filter(None, shape)) > INT64_MAX // kind.itemsize:
+        raise ValueError(f"{path}: damaged: an array of shape {shape}")
     return np.frombuffer(data, dtype=kind).reshape(shape).astype(kind.newbyteorder("="))
 
 
-def _read_up_to(file: BinaryIO | gzip.GzipFile, size: int) -> bytes:
+def _read_up_to(file: BinaryIO | gzip.GzipFile, size: int, path: Path) -> bytes:
     """At most `size` bytes, taking memory only for what is there."""
+    most = max(_UNPACKED_FREELY, _UNPACKED_TIMES * path.stat().st_size)
     parts = io.BytesIO()
     while parts.tell() < size and (part := file.read(min(size - parts.tell(), 1 << 20))):
         parts.write(part)
+        if parts.tell() > most:
+            raise ValueError(
+                f"{path}: unpacks to more than {_UNPACKED_TIMES} times its size and {_UNPACKED_FREELY:,} bytes, as no "
+                "images do; if it is to be trusted, unpack it with gzip -d"
+            )
     return parts.getvalue()
 
 

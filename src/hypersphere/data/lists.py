@@ -8,7 +8,7 @@ from pathlib import Path, PurePosixPath
 
 import numpy as np
 
-from hypersphere.core import Reporter
+from hypersphere.core import Reporter, is_integer, parse_integer
 from hypersphere.core.files import Staged
 from hypersphere.data.files import Root, safe_name
 from hypersphere.data.folder import FileSource, file_of
@@ -80,18 +80,12 @@ def _parse(text: str, where: str) -> tuple[str, int | None]:
         fields = text.split("\t")
     else:
         name, _, last = text.rpartition(" ")
-        fields = [name.rstrip(), last] if name and _is_integer(last) else [text]
+        fields = [name.rstrip(), last] if name and is_integer(last) else [text]
     if len(fields) > 2:
         raise ValueError(f"{where}: {len(fields)} fields; expected 'path label' or 'path'")
     if len(fields) == 1:
         return fields[0], None
-    if not _is_integer(fields[1]):
-        raise ValueError(f"{where}: label {fields[1]!r} is not an integer")
-    return fields[0], int(fields[1])
-
-
-def _is_integer(text: str) -> bool:
-    return text.removeprefix("-").isascii() and text.removeprefix("-").isdigit()
+    return fields[0], parse_integer(fields[1], f"{where}: label", -1)
 
 
 def _identities(files: list[str], given: list[int | None], path: Path, relabel: bool) -> tuple[Labels, list[str]]:
@@ -141,9 +135,16 @@ def write_list(
             name = os.path.relpath(os.path.abspath(image), start).replace(os.sep, "/")
             if name.startswith("../"):
                 raise ValueError(f"{image} does not lie below the list's root {start}; give root=")
-            if "\n" in name or "\r" in name:
-                raise ValueError(f"{name!r} has a line break, which a list cannot hold")
-            quoted = shlex.quote(name) if name[0] in "\"'" or any(space.isspace() for space in name) else name
-            file.write(f"{quoted} {source.labels[index]}\n".encode())
+            file.write(f"{_quoted(name, f'{path}: image {index}')} {source.labels[index]}\n".encode())
             if progress is not None:
                 progress(index + 1, len(source))
+
+
+def _quoted(name: str, where: str) -> str:
+    """A name as it stands in a list, so that it can be read back; ValueError where no list can hold it."""
+    if "\n" in name or "\r" in name:
+        raise ValueError(f"{where}: {name!r} has a line break, which a list cannot hold")
+    if not name.isprintable() and any("\ud800" <= letter <= "\udfff" for letter in name):
+        raise ValueError(f"{where}: {name!r} is not UTF-8, as lists are; rename the file, or convert to another format")
+    safe_name(name, where)
+    return shlex.quote(name) if name[0] in "\"'\ufeff" or any(letter.isspace() for letter in name) else name

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from hypersphere.core import Reporter, check_choice
+from hypersphere.core import Reporter, check_choice, parse_integer
 from hypersphere.core.files import staged_folder
 from hypersphere.data.files import is_image_name
 from hypersphere.data.folder import FileSource, stored_images
@@ -17,7 +17,7 @@ from hypersphere.data.source import ImageSource, Labels
 
 FOLDERS = {"train": "bounding_box_train", "query": "query", "gallery": "bounding_box_test"}
 JUNK, DISTRACTOR = -1, 0
-_NAME = re.compile(r"(?P<identity>-1|\d+)_c(?P<camera>\d+)(s\d+)?_")
+_NAME = re.compile(r"(?P<identity>-1|\d+)_c(?P<camera>\d+)(s\d+)?_", re.ASCII)
 
 
 class MarketSource(FileSource):
@@ -64,7 +64,10 @@ def parse_name(name: str, where: str | Path = "name") -> tuple[int, int]:
     match = _NAME.match(name)
     if match is None:
         raise ValueError(f"{where}: {name!r} is not named like 0002_c1s1_000451_03.jpg or 0005_c2_f0046985.jpg")
-    return int(match["identity"]), int(match["camera"])
+    return (
+        parse_integer(match["identity"], f"{where}: {name!r}: identity", JUNK),
+        parse_integer(match["camera"], f"{where}: {name!r}: camera"),
+    )
 
 
 def write_market(

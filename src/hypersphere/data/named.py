@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
+from hypersphere.core import is_integer
 from hypersphere.data.files import IMAGE_SUFFIXES, ByteFile, Root, is_image_name, safe_name
 from hypersphere.data.images import UnreadableImage
 from hypersphere.data.packs import PackSource
@@ -111,7 +112,8 @@ def _readers(path: Path, names: Sequence[str]) -> list[Reader | None]:
     """For every name what reads its image, None where there is none."""
     if path.suffix == ".bin":
         pack = PackSource(path)
-        return [partial(pack.encoded, int(n)) if n.isdecimal() and int(n) < len(pack) else None for n in names]
+        places = [int(name) if is_integer(name) and len(name) < 20 else -1 for name in names]
+        return [partial(pack.encoded, place) if 0 <= place < len(pack) else None for place in places]
     if path.is_dir():
         archives = sorted(path.glob("*.tar"))
         return _in_archives(archives, names) if archives else _in_folder(Root(path), names)

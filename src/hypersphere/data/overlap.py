@@ -30,7 +30,7 @@ def shared_names(first: Sequence[str], second: Sequence[str]) -> list[tuple[str,
     this way.
     """
     for which, names in (("first", first), ("second", second)):
-        if names and all(name.isdecimal() and int(name) == k for k, name in enumerate(names)):
+        if names and all(name.isdecimal() and name.lstrip("0") == str(k or "") for k, name in enumerate(names)):
             raise ValueError(f"the {which} set's identities are numbers, not names; compare embeddings (--model)")
     known: dict[str, list[str]] = {}
     for name in second:

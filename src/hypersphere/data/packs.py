@@ -7,7 +7,7 @@ import io
 import pickle
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -44,12 +44,12 @@ class PackSource(EncodedSource):
         content = read_pickle(self.path)
         if not isinstance(content, (tuple, list)) or len(content) != 2:
             raise ValueError(f"{self.path}: expected (images, same), found {_kind(content)}")
-        images, same = (list(enumerate(_items(part, self.path))) for part in content)
-        self._images = [_image(item, f"{self.path}: image {k}") for k, item in images]
-        truths = [_truth(item, f"{self.path}: pair {k}") for k, item in same]
-        self.same: npt.NDArray[np.bool_] = np.array(truths, dtype=np.bool_)
-        if len(self._images) != 2 * len(self.same) or not self._images:
-            raise ValueError(f"{self.path}: {len(self._images)} images for {len(self.same)} pairs; expected two each")
+        images, same = (_items(part, self.path) for part in content)
+        if len(images) != 2 * len(same) or not len(images):
+            raise ValueError(f"{self.path}: {len(images)} images for {len(same)} pairs; expected two each")
+        self._images = [_image(item, self.path, k) for k, item in enumerate(images)]
+        truths = (_truth(item, self.path, k) for k, item in enumerate(same))
+        self.same: npt.NDArray[np.bool_] = np.fromiter(truths, dtype=np.bool_, count=len(same))
         super().__init__(np.full(len(self._images), -1, dtype=np.int64), [])
 
     def describe(self, index: int) -> str:
@@ -107,12 +107,14 @@ def _truths(source: ImageSource, rows: npt.NDArray[Any], same: Any) -> list[bool
 
 def read_pickle(path: Path) -> Any:
     """The plain content of a pickle; ValueError with the file's name for anything else."""
+    data = path.read_bytes()
     try:
-        return _PlainUnpickler(io.BytesIO(path.read_bytes()), encoding="bytes").load()
+        return _PlainUnpickler(data).load()
     except _RefusedError as error:
         raise ValueError(f"{path}: refused: {error}") from error
     except Exception as error:  # a damaged pickle raises anything at all
-        raise ValueError(f"{path}: not a readable pickle, or truncated ({error or type(error).__name__})") from error
+        what = str(error) or type(error).__name__
+        raise ValueError(f"{path}: not a readable pickle, or truncated ({what})") from error
 
 
 class _RefusedError(Exception):
@@ -122,14 +124,46 @@ class _RefusedError(Exception):
 class _PlainUnpickler(pickle._Unpickler):
     """The pure Python unpickler: unlike the C one its memo is a dict, which a number in the file cannot blow up.
 
-    No name in the file ever leads to a foreign object: the few that a pack needs are answered by stand-ins.
+    No name in the file ever leads to a foreign object: the few that a pack needs are answered by stand-ins. Bytes that
+    are copied (text to bytes, byte arrays) may in all be as many as the file has: one text that is encoded again and
+    again would fill the memory. Sets and dictionaries, whose keys can take for ever to hash, are refused.
     """
+
+    dispatch: ClassVar[dict[int, Callable[[Any], None]]] = dict(pickle._Unpickler.dispatch)
+
+    def __init__(self, data: bytes) -> None:
+        super().__init__(io.BytesIO(data), encoding="bytes")
+        self._left = len(data)
+
+    def copied(self, data: bytes) -> bytes:
+        """The same bytes, counted."""
+        self._left -= len(data)
+        if self._left < 0:
+            raise _RefusedError("the file copies more bytes than it has")
+        return data
+
+    def load_bytearray8(self) -> None:
+        """A byte array of the size that the file has, whatever it states: pickle's own takes that much memory first."""
+        unpickler: Any = self
+        size = int.from_bytes(unpickler.read(8), "little")
+        data = unpickler.read(min(size, self._left + 1))
+        if len(data) != size:
+            raise EOFError("a byte array longer than the file")
+        unpickler.append(bytearray(self.copied(data)))
+
+    def refuse_keys(self) -> None:
+        """Sets and dictionaries."""
+        raise _RefusedError("the file holds a set or a dictionary; a pack holds lists, bytes and booleans only")
+
+    dispatch[pickle.BYTEARRAY8[0]] = load_bytearray8
+    for _code in (pickle.DICT, pickle.EMPTY_DICT, pickle.EMPTY_SET, pickle.FROZENSET):
+        dispatch[_code[0]] = refuse_keys
 
     def find_class(self, module: str, name: str) -> Any:
         known = _STAND_INS.get((_NUMPY.get(module, module), name))
         if known is None:
             raise _RefusedError(f"the file asks for {module}.{name}; a pack holds lists, bytes and booleans only")
-        return _StandIn(known)
+        return _StandIn((lambda *given: self.copied(_bytes(*given))) if known is _bytes else known)
 
     def persistent_load(self, pid: Any) -> Any:
         raise _RefusedError("the file asks for a persistent object")
@@ -169,8 +203,8 @@ class _Type:
 
     def __init__(self, code: str | bytes, *_: Any) -> None:
         text = code.decode() if isinstance(code, bytes) else code
-        if text not in _DTYPES:
-            raise _RefusedError(f"an array of type {text!r}; a pack holds bytes and booleans only")
+        if not isinstance(text, str) or text not in _DTYPES:
+            raise _RefusedError(f"an array of type {_shown(text)}; a pack holds bytes and booleans only")
         self.dtype = np.dtype(_DTYPES[text])
 
     def __setstate__(self, state: Any) -> None:
@@ -240,17 +274,23 @@ def _items(part: Any, path: Path) -> Any:
     return part
 
 
-def _image(item: Any, where: str) -> Any:
+def _image(item: Any, path: Path, number: int) -> Any:
     """The buffer of an image, not copied."""
     if isinstance(item, _Array):
         item = item.array
     plain = isinstance(item, np.ndarray) and item.ndim == 1 and item.dtype.itemsize == 1
     if not plain and not isinstance(item, (bytes, bytearray)):
-        raise ValueError(f"{where}: expected the bytes of an encoded image, found {_kind(item)}")
+        raise ValueError(f"{path}: image {number}: expected the bytes of an encoded image, found {_kind(item)}")
     return item
 
 
-def _truth(item: Any, where: str) -> bool:
+def _truth(item: Any, path: Path, number: int) -> bool:
     if isinstance(item, (bool, int, np.bool_, np.integer)) and item in (0, 1):
         return bool(item)
-    raise ValueError(f"{where}: expected true or false, found {item!r:.40}")
+    raise ValueError(f"{path}: pair {number}: expected true or false, found {_shown(item)}")
+
+
+def _shown(item: Any) -> str:
+    """A short item of the file as it stands there, otherwise its kind."""
+    short = isinstance(item, (str, bytes)) or (isinstance(item, int) and abs(item) < 2**63)
+    return repr(item[:40] if isinstance(item, (str, bytes)) else item) if short else _kind(item)

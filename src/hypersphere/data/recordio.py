@@ -10,12 +10,20 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from hypersphere.core import Reporter
+from hypersphere.core import Reporter, parse_integer
 from hypersphere.core.files import Staged
 from hypersphere.data.files import ByteFile
 from hypersphere.data.folder import stored_images
 from hypersphere.data.images import UnreadableImage, suffix_of
-from hypersphere.data.source import EncodedSource, ImageSource, Labels, names_of, number_labels
+from hypersphere.data.source import (
+    EncodedSource,
+    ImageSource,
+    Labels,
+    name_lines,
+    names_of,
+    number_labels,
+    read_name_lines,
+)
 
 MAGIC = struct.pack("<I", 0xCED7230A)
 LENGTH_BITS = 29
@@ -23,6 +31,7 @@ WHOLE, FIRST, MIDDLE, LAST = range(4)
 HEADER = struct.Struct("<IfQQ")
 EXACT = 2**24
 """Record 0 and the identity records hold indices as float32, exact up to here."""
+_LARGEST = 2.0**53
 
 
 class Header(NamedTuple):
@@ -82,10 +91,16 @@ class RecordSource(EncodedSource):
         return data
 
     def _check_end(self, offset: int) -> None:
+        """The last record of the index is whole, and the last of the file."""
         try:
-            read_record(self._file, offset)
+            end = read_parts(self._file, offset)[1]
         except ValueError as error:
             raise ValueError(f"{error}; this is the last record of the index") from error
+        if end < self._file.size:
+            raise ValueError(
+                f"{self._file.path}: the last record of its .idx ends at byte {end} of {self._file.size}; the .idx is "
+                "truncated or of another pack"
+            )
 
     def _header(self, offset: int) -> Header:
         return unpack(read_record(self._file, offset), f"{self._file.path}: record at byte {offset}")[0]
@@ -95,10 +110,10 @@ class RecordSource(EncodedSource):
         if keys[0] != 0:
             return None
         head = self._header(int(offsets[0]))
-        if head.flag < 2 or head.labels[0] >= EXACT:
+        if head.flag < 2 or EXACT <= head.labels[0] < _LARGEST:
             return None
         where = f"{self._file.path}: record 0"
-        first, end = int(head.labels[0]), int(head.labels[1])
+        first, end = (_whole(number, where) for number in head.labels[:2])
         if not 1 < first < end or len(keys) < end or keys[end - 1] != end - 1:
             raise ValueError(
                 f"{where} says images 1..{first - 1} and identities {first}..{end - 1}, "
@@ -107,8 +122,9 @@ class RecordSource(EncodedSource):
         raw = np.full(first, -1, dtype=np.int64)
         for identity in range(first, end):
             labels = self._header(int(offsets[identity])).labels
-            low, high = int(labels[0]), int(labels[-1])
-            claim = f"{self._file.path}: identity record {identity} says images {low} up to {high} of 1 up to {first}"
+            record = f"{self._file.path}: identity record {identity}"
+            low, high = _whole(labels[0], record), _whole(labels[-1], record)
+            claim = f"{record} says images {low} up to {high} of 1 up to {first}"
             if low == high:
                 raise ValueError(f"{claim}: an identity with no image")
             if not 1 <= low < high <= first or raw[low:high].max() >= 0:
@@ -139,19 +155,20 @@ class RecordSource(EncodedSource):
                 _refuse_magic(path, int(offsets[start + wrong[0]]))
             flag, length = rows[:, 2], rows[:, 1] & ((1 << LENGTH_BITS) - 1)
             labels[chunk] = np.where(flag > 0, rows[:, 8].view("<f4"), rows[:, 3].view("<f4"))
-            filled[chunk] = length > HEADER.size + 4 * flag.astype(np.int64)
-            for row in np.flatnonzero((rows[:, 1] >> LENGTH_BITS != WHOLE) | (length < HEADER.size)) + start:
+            needed = HEADER.size + 4 * flag.astype(np.int64)
+            filled[chunk] = length > needed
+            for row in np.flatnonzero((rows[:, 1] >> LENGTH_BITS != WHOLE) | (length < needed)) + start:
                 header, content = unpack(read_record(self._file, int(offsets[row])), f"{path}: record {keys[row]}")
                 labels[row], filled[row] = header.labels[0], bool(content)
-        odd = np.flatnonzero(filled & (labels != np.round(labels)))
+        odd = np.flatnonzero(filled & ~((labels == np.round(labels)) & (np.abs(labels) < _LARGEST)))
         if len(odd):
             _whole(labels[odd[0]], f"{path}: record {keys[odd[0]]}")
         return np.where(filled, labels, -1).astype(np.int64), filled
 
 
 def _whole(label: float, where: str) -> int:
-    if label != int(label):
-        raise ValueError(f"{where}: label {label:g} is not a whole number")
+    if not abs(label) < _LARGEST or label != int(label):
+        raise ValueError(f"{where}: label {label:g} is not a whole number below 2^53")
     return int(label)
 
 
@@ -174,14 +191,16 @@ def _read_index(path: Path, records: ByteFile) -> tuple[Labels, Labels]:
     rows = []
     for number, line in enumerate(lines, start=1):
         fields = line.split()
-        if len(fields) == 2 and fields[0].isdigit() and fields[1].isdigit():
-            rows.append((int(fields[0]), int(fields[1])))
+        if len(fields) == 2:
+            key, offset = fields
+            where = f"{path}, line {number}"
+            rows.append((parse_integer(key, f"{where}: key"), parse_integer(offset, f"{where}: offset")))
         elif fields:
             raise ValueError(f"{path}, line {number}: {line[:80]!r}; expected 'key offset'")
     if not rows:
         raise ValueError(f"{path}: no records")
     table = np.array(rows, dtype=np.int64)
-    outside = np.flatnonzero((table[:, 1] + len(MAGIC) + 4 > records.size) | (table[:, 1] % 4 != 0))
+    outside = np.flatnonzero((table[:, 1] > records.size - len(MAGIC) - 4) | (table[:, 1] % 4 != 0))
     if len(outside):
         key, offset = table[outside[0]].tolist()
         raise ValueError(
@@ -192,6 +211,10 @@ def _read_index(path: Path, records: ByteFile) -> tuple[Labels, Labels]:
     double = np.flatnonzero(table[1:, 0] == table[:-1, 0])
     if len(double):
         raise ValueError(f"{path}: record {table[double[0], 0]} occurs twice")
+    places = np.sort(table[:, 1])
+    shared = np.flatnonzero(places[1:] == places[:-1])
+    if len(shared):
+        raise ValueError(f"{path}: two records are said to begin at byte {places[shared[0]]} of {records.path}")
     return table[:, 0].copy(), table[:, 1].copy()
 
 
@@ -201,9 +224,7 @@ def _check_property(path: Path, identities: int) -> None:
         if file.is_file():
             text = file.read_text(encoding="ascii", errors="replace").strip()
             stated = text.split(",")[0].strip()
-            if not stated.isdigit():
-                raise ValueError(f"{file}: {text[:80]!r}; expected 'identities,height,width'")
-            if int(stated) != identities:
+            if parse_integer(stated, f"{file}: identities in 'identities,height,width'") != identities:
                 raise ValueError(f"{file} says {stated} identities, but {path.name} has {identities}")
 
 
@@ -215,7 +236,7 @@ def _read_names(path: Path, kept: list[int]) -> list[str]:
     file = _names_path(path)
     if not file.is_file():
         return [str(k) for k in kept]
-    names = file.read_text(encoding="utf-8").split("\n")[:-1]
+    names = read_name_lines(file)
     if kept and len(names) <= kept[-1]:
         raise ValueError(f"{file}: {len(names)} names, but {path.name} has identity {kept[-1]}")
     return [names[k] for k in kept]
@@ -224,14 +245,16 @@ def _read_names(path: Path, kept: list[int]) -> list[str]:
 def _write_names(stage: Staged, path: Path, names: list[str]) -> None:
     if names == [str(k) for k in range(len(names))]:
         return
-    broken = next((name for name in names if "\n" in name), None)
-    if broken is not None:
-        raise ValueError(f"identity {broken!r} has a line break in its name")
-    stage.open(_names_path(path)).write("".join(f"{name}\n" for name in names).encode())
+    stage.open(_names_path(path)).write(name_lines(names, path))
 
 
 def read_record(file: ByteFile, offset: int) -> bytes:
     """The record that begins at `offset`; the parts of one that was split at the magic word are joined by it."""
+    return MAGIC.join(read_parts(file, offset)[0])
+
+
+def read_parts(file: ByteFile, offset: int) -> tuple[list[bytes], int]:
+    """The parts of the record that begins at `offset`, and where the next record begins."""
     parts: list[bytes] = []
     position = offset
     while True:
@@ -243,9 +266,9 @@ def read_record(file: ByteFile, offset: int) -> bytes:
         if flag not in ((MIDDLE, LAST) if parts else (WHOLE, FIRST)):
             raise ValueError(f"{file.path}: part of kind {flag} at byte {position} is out of place")
         parts.append(file.read(position + 8, length))
-        if flag in (WHOLE, LAST):
-            return MAGIC.join(parts)
         position += 8 + length + -length % 4
+        if flag in (WHOLE, LAST):
+            return parts, position
 
 
 def _refuse_magic(path: Path, offset: int) -> None:

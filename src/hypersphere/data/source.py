@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
+from pathlib import Path
 from typing import Any, Protocol
 
 import numpy as np
@@ -264,6 +265,20 @@ def number_names(names: Sequence[str]) -> tuple[Labels, list[str]]:
     identities = sorted(set(names))
     numbers = {name: number for number, name in enumerate(identities)}
     return np.fromiter((numbers[name] for name in names), dtype=np.int64, count=len(names)), identities
+
+
+def name_lines(names: Sequence[str], where: str | Path) -> bytes:
+    """Names as lines of a text file that `read_name_lines` gives back; one that it could not is refused."""
+    broken = next((name for name in names if "\n" in name or "\r" in name), None)
+    if broken is not None:
+        raise ValueError(f"{where}: identity {broken!r} has a line break in its name")
+    return "".join(f"{name}\n" for name in names).encode("utf-8", "surrogateescape")
+
+
+def read_name_lines(path: Path) -> list[str]:
+    """The names in a text file, one on each line; what is not UTF-8 comes back as Python holds names of files."""
+    lines = path.read_bytes().decode("utf-8", "surrogateescape").rstrip("\n").split("\n")
+    return [line.removesuffix("\r") for line in lines]
 
 
 def first_few(items: Iterable[Any], total: int, count: int = 5) -> str:
