@@ -10,8 +10,11 @@ from typing import Any
 import numpy as np
 
 from hypersphere.evaluation.arrays import Array, Ints
+from hypersphere.evaluation.protocols.mat import read_mat
 
 TRIALS = 10
+_LARGEST = 1 << 31
+_SETS = ("trainIndex", "testIndex", "galIndex", "probIndex")
 _NUMBERED = re.compile(r"(?P<person>.+)_\d+\.\w+")
 
 
@@ -27,43 +30,49 @@ class Trial:
 
 def read_config(path: Path) -> tuple[tuple[str, ...], Ints, tuple[Trial, ...]]:
     """The images as LFW lays them out, their people, and the ten trials."""
-    table = _load(path)
-    names = [str(np.asarray(cell).ravel()[0]) for cell in _entry(table, "imageList", path).ravel()]
+    table = read_mat(path, ("imageList", "labels", *_SETS))
+    names = [
+        _name(cell, f"{path}: imageList{{{k}}}") for k, cell in enumerate(_entry(table, "imageList", path).ravel(), 1)
+    ]
     first: dict[str, int] = {}
     for place, name in enumerate(names, start=1):
         if name in first:
             raise ValueError(f"{path}: imageList{{{place}}} is {name!r}, which imageList{{{first[name]}}} is already")
         first[name] = place
-    labels = _entry(table, "labels", path).ravel()
+    labels = _whole(_entry(table, "labels", path), f"{path}: labels")
     if labels.shape != (len(names),):
         raise ValueError(f"{path}: labels has {labels.size} entries; imageList has {len(names)}")
-    sets = {key: _cells(table, key, path, len(names)) for key in ("trainIndex", "testIndex", "galIndex", "probIndex")}
+    sets = {key: _cells(table, key, path, len(names)) for key in _SETS}
     trials = []
     for number, parts in enumerate(zip(*sets.values(), strict=True), start=1):
         trial = Trial(*parts)
         _check_trial(trial, f"{path}, trial {number}")
         trials.append(trial)
-    return tuple(map(_in_folder, names)), labels.astype(np.int64), tuple(trials)
-
-
-def _load(path: Path) -> dict[str, Any]:
-    from scipy.io import loadmat
-
-    if not path.is_file():
-        raise ValueError(f"{path}: there is no such file")
-    try:
-        table: dict[str, Any] = loadmat(path)
-    except NotImplementedError:
-        raise ValueError(f"{path}: written by MATLAB 7.3 as HDF5; save it again with -v7") from None
-    except Exception as error:  # scipy raises whatever the bytes led to
-        raise ValueError(f"{path}: not a MATLAB file ({error})") from None
-    return table
+    return tuple(map(_in_folder, names)), labels, tuple(trials)
 
 
 def _entry(table: dict[str, Any], key: str, path: Path) -> Array:
     if key not in table or np.size(table[key]) == 0:
-        raise ValueError(f"{path}: {key} is missing or empty; it has {', '.join(k for k in table if k[0] != '_')}")
+        raise ValueError(f"{path}: {key} is missing or empty; it has {', '.join(table)}")
     return np.asarray(table[key])
+
+
+def _name(cell: Any, where: str) -> str:
+    text = np.asarray(cell)
+    if text.dtype.kind != "U" or text.size != 1 or not text.item():
+        raise ValueError(f"{where} is no name of an image")
+    return str(text.item())
+
+
+def _whole(cell: Any, where: str) -> Ints:
+    """The entries as int64, which they must be but for their type."""
+    numbers = np.asarray(cell).ravel()
+    if numbers.dtype.kind not in "iuf" or not (np.abs(numbers.astype(np.float64)) < _LARGEST).all():
+        raise ValueError(f"{where} must hold whole numbers below {_LARGEST:,}")
+    whole = numbers.astype(np.int64)
+    if (whole != numbers).any():
+        raise ValueError(f"{where} holds {numbers[np.argmax(whole != numbers)]}, which is not a whole number")
+    return whole
 
 
 def _cells(table: dict[str, Any], key: str, path: Path, count: int) -> list[Ints]:
@@ -73,8 +82,8 @@ def _cells(table: dict[str, Any], key: str, path: Path, count: int) -> list[Ints
         raise ValueError(f"{path}: {key} has {len(cells)} trials; the protocol has {TRIALS}")
     found = []
     for number, cell in enumerate(cells, start=1):
-        indices = np.asarray(cell).ravel().astype(np.int64)
         where = f"{path}: {key}{{{number}}}"
+        indices = _whole(cell, where)
         if len(indices) == 0:
             raise ValueError(f"{where} is empty")
         outside = indices[(indices < 1) | (indices > count)]
