@@ -27,6 +27,7 @@ def run_item(options: argparse.Namespace) -> Results:
     """Print the numbers beside the paper's, and write the figures."""
     drawing = _can_draw(options.out)
     torch.set_num_threads(1)
+    note("computing, up to a quarter of a minute ...")
     report = ITEMS[options.item].run()
     print(f"{report.title}\n\n{report.table(screen_width())}\n")
     for paragraph in report.notes:
