@@ -21,6 +21,7 @@ test: lint
 
 test-all: lint
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist worksteal -m ''
+	OMP_NUM_THREADS=1 $(BIN)/python -m tests.fuzz --inputs 1000000 --table docs/robustness.md
 
 lint: $(READY)
 	$(BIN)/ruff check .
