@@ -17,6 +17,7 @@ from hypersphere.cli.models import open_models
 from hypersphere.cli.output import Results
 from hypersphere.core import Progress, choose_device, install_hint, is_installed
 from hypersphere.core.files import Staged
+from hypersphere.core.read_lines import check_names
 from hypersphere.data import NamedImages, UnreadableImage
 from hypersphere.data.files import is_image_name
 from hypersphere.data.images import Image
@@ -29,7 +30,7 @@ from hypersphere.evaluation import (
     load_embeddings,
     write_result,
 )
-from hypersphere.evaluation.embeddings import read_names
+from hypersphere.evaluation.embeddings import names_text, read_names
 from hypersphere.evaluation.metric_tables import figure_cells, not_measurable, without_complements
 from hypersphere.evaluation.report import lost_counts, words, write_report
 from hypersphere.evaluation.results import result_table
@@ -102,7 +103,9 @@ def image_names(options: argparse.Namespace) -> list[str]:
         names = [entry.name for archive in archives for entry in read_entries(archive)]
         around = {name.partition("/")[0] for name in names}
         return [name.partition("/")[2] for name in names] if len(around) == 1 and "/" in names[0] else names
-    return sorted(str(file.relative_to(place).as_posix()) for file in place.rglob("*") if is_image_name(file.name))
+    found = sorted(str(file.relative_to(place).as_posix()) for file in place.rglob("*") if is_image_name(file.name))
+    check_names(found, str(place))
+    return found
 
 
 def finish(
@@ -229,5 +232,4 @@ def save_embeddings(
             tag = tag_of_all + (f"-{title}" if len(made) > 1 else "") + (f"-{number}" if len(several) > 1 else "")
             with Staged() as stage:
                 np.save(stage.open(out / f"embeddings{tag}.npy", replace=True), embeddings.values)
-                names = "".join(f"{name}\n" for name in embeddings.names)
-                stage.open(out / f"names{tag}.txt", replace=True).write(names.encode())
+                stage.open(out / f"names{tag}.txt", replace=True).write(names_text(embeddings.names).encode())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -48,6 +49,12 @@ def finite_rows(name: str, values: npt.ArrayLike, dim: int | None = None) -> Arr
         if not finite.all():
             raise ValueError(f"{name} row {start + int(np.argmin(finite))} is not finite")
     return rows
+
+
+def numbered(names: Sequence[str]) -> Ints:
+    """The place of each name among the different ones, sorted; without an array of strings, as wide as the longest."""
+    number = {name: place for place, name in enumerate(sorted(set(names)))}
+    return np.array([number[name] for name in names], dtype=np.int64)
 
 
 def labels_for(name: str, values: npt.ArrayLike, count: int) -> Ints:

@@ -11,7 +11,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from hypersphere.core import is_integer
 from hypersphere.core.read_arrays import read_npy
+from hypersphere.core.read_lines import check_names, numbered_lines
 from hypersphere.data.named import NameIndex
 from hypersphere.data.source import first_few
 from hypersphere.evaluation.arrays import Array, Ints, finite_rows
@@ -43,6 +45,7 @@ class Embeddings:
     def __post_init__(self) -> None:
         object.__setattr__(self, "names", tuple(self.names))
         object.__setattr__(self, "values", finite_rows("embeddings", self.values))
+        check_names(self.names, "names of images")
         if len(self.names) != len(self.values):
             raise ValueError(f"{len(self.names)} names for {len(self.values)} embeddings; each needs one")
         if len(set(self.names)) != len(self.names):
@@ -94,22 +97,29 @@ def load_embeddings(path: str | Path, names: str | Path) -> Embeddings:
 
 def read_names(path: Path) -> dict[str, int]:
     """The names of a list with their lines; an empty line is skipped, a name that comes twice is an error."""
-    try:
-        lines = path.read_text(encoding="utf-8-sig").split("\n")
-    except FileNotFoundError:
-        raise ValueError(f"{path}: there is no such file") from None
-    except UnicodeDecodeError as error:
-        raise ValueError(f"{path}: byte {error.start} is not UTF-8 text; expected a list of names") from None
     found: dict[str, int] = {}
-    for number, text in enumerate(lines, start=1):
-        name = _without_label(text.strip())
+    for number, text in numbered_lines(path):
+        name = _without_label(text)
+        if not name:
+            raise ValueError(f"{path}, line {number}: a label without a name")
         if name in found:
             raise ValueError(f"{path}, line {number}: {name!r} was on line {found[name]} already")
-        if name:
-            found[name] = number
+        found[name] = number
     if not found:
         raise ValueError(f"{path}: no names")
     return found
+
+
+def names_text(names: Sequence[str]) -> str:
+    """The text of a list that `read_names` reads back: a name that ends as a label does gets one."""
+    check_names(names, "names of images")
+    lines = []
+    for name in names:
+        line = name if _without_label(name) == name else f"{name}\t-1"
+        if line.strip() != line or _without_label(line) != name:
+            raise ValueError(f"{name!r} cannot be written to a list: a tab within it, or blanks around it; rename it")
+        lines.append(f"{line}\n")
+    return "".join(lines)
 
 
 def concatenated(parts: Sequence[Embeddings]) -> Embeddings:
@@ -136,7 +146,7 @@ def _without_label(line: str) -> str:
     if "\t" in line:
         return line.partition("\t")[0].rstrip()
     name, _, last = line.rpartition(" ")
-    return name.rstrip() if name and last.removeprefix("-").isdigit() else line
+    return name.rstrip() if name and is_integer(last) else line
 
 
 def _line_of_row(message: str, names: Path, found: Mapping[str, int]) -> str:

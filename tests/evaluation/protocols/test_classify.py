@@ -95,8 +95,8 @@ def test_wrong_arguments_are_refused(standin: tuple[Path, Path, Embeddings, np.n
     ("line", "text", "message"),
     [
         (2, "alone", "line 2: expected name and class"),
-        (2, "a.jpg x", "line 2: the class is 'x'"),
-        (2, "a.jpg -1", "line 2: class -1; classes count from 0"),
+        (2, "a.jpg x", "line 2: the class 'x' is not an integer"),
+        (2, "a.jpg -1", "line 2: the class -1 is out of range; expected a whole number from 0"),
         (2, "val/n00_0.JPEG 3", "line 2: 'val/n00_0.JPEG' was on line 1 already"),
         (2, "a.jpg 12", "line 2: 'a.jpg' is of class 12, which .*ImageNet_LT_train.txt does not have"),
     ],

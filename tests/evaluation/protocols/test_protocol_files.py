@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from hypersphere.evaluation.protocols import files
-from hypersphere.evaluation.protocols.files import numbered_lines, read_integers, read_json, unit_rows
+from hypersphere.evaluation.protocols.files import numbered_lines, read_integers, read_json_table, unit_rows
 
 COLUMNS = ("template", "template", "label")
 
@@ -24,9 +24,9 @@ def test_integers_are_read_in_blocks_of_whole_lines(tmp_path: Path, monkeypatch:
     [
         ("1 2 3\n4 5\n6 7 8 9\n", "line 2: 2 fields; expected template, template, label"),
         ("1 2 3\n4 5 6 7\n8 9\n", "line 2: 4 fields"),
-        ("1 2 3\n\n4 5 6.5\n", "line 3: label is '6.5'; expected a whole number"),
-        ("1 2 3\n1 2 99999999999\n", "line 2: a number of 99999999999 is too large"),
-        ("1 2 3\n1 \xe9 3\n", "line 2: template is"),
+        ("1 2 3\n\n4 5 6.5\n", "line 3: the label '6.5' is not an integer"),
+        ("1 2 3\n1 2 99999999999\n", "line 2: the label 99999999999 is out of range"),
+        ("1 2 3\n1 \xe9 3\n", "line 2: the template"),
         ("", "no lines"),
         ("\n\n", "no lines"),
     ],
@@ -41,7 +41,7 @@ def test_wrong_lines_are_named(
 
 
 def test_files_that_are_not_there_or_not_text_are_named(tmp_path: Path) -> None:
-    for read in (lambda p: list(numbered_lines(p)), lambda p: read_integers(p, COLUMNS), read_json):
+    for read in (lambda p: list(numbered_lines(p)), lambda p: read_integers(p, COLUMNS), read_json_table):
         with pytest.raises(ValueError, match="none.txt: there is no such file"):
             read(tmp_path / "none.txt")
     (tmp_path / "bytes.txt").write_bytes(b"a\n\xff\n")
@@ -49,10 +49,10 @@ def test_files_that_are_not_there_or_not_text_are_named(tmp_path: Path) -> None:
         list(numbered_lines(tmp_path / "bytes.txt"))
     (tmp_path / "list.json").write_text("[1,\n2")
     with pytest.raises(ValueError, match="list.json, line 2: not JSON"):
-        read_json(tmp_path / "list.json")
+        read_json_table(tmp_path / "list.json")
     (tmp_path / "list.json").write_text("[1]")
     with pytest.raises(ValueError, match="expected a table"):
-        read_json(tmp_path / "list.json")
+        read_json_table(tmp_path / "list.json")
 
 
 def test_unit_rows_have_length_one_and_a_direction() -> None:

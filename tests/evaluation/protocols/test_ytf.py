@@ -105,11 +105,11 @@ def test_its_frames_are_found_among_other_images(standin: tuple[Path, Embeddings
     ("line", "text", "message"),
     [
         (2, "1, 1, A/0, A/1", "line 2: 4 fields"),
-        (3, "1, 2, A/0, A/1, x", "line 3: is same is 'x'; expected a whole number"),
+        (3, "1, 2, A/0, A/1, x", "line 3: is same 'x' is not an integer"),
         (3, "1, 2, A/0, A/1, 0", "line 3: is same is 0, but the people are 'A' and 'A'"),
         (3, "1, 2, A/0, B/1, 1", "line 3: is same is 1, but the people are 'A' and 'B'"),
         (3, "1, 2, A, B/1, 0", "must be videos like"),
-        (4, "11, 2, A/0, A/1, 1", "line 4: split 11; there are 1 to 10"),
+        (4, "11, 2, A/0, A/1, 1", "line 4: the split 11 is out of range; expected a whole number from 1 to 10"),
         (20, "1, 2, A/0, A/1, 1", "line 20: split 1 after split 2; the list must rise"),
     ],
 )

@@ -20,7 +20,14 @@ from hypersphere.evaluation.identification import open_set_curve, open_set_histo
 from hypersphere.evaluation.inputs import digest, file_digests, joined_files
 from hypersphere.evaluation.items import TRIALS as BY_TRIALS
 from hypersphere.evaluation.protocols.blufr_files import Trial, read_config
-from hypersphere.evaluation.protocols.files import common_options, counted, find_images, missing_images, unit_rows
+from hypersphere.evaluation.protocols.files import (
+    common_options,
+    counted,
+    find_images,
+    kept_names,
+    missing_images,
+    unit_rows,
+)
 from hypersphere.evaluation.protocols.registry import PROTOCOLS
 from hypersphere.evaluation.protocols.worst import HighestPairs, worst_pairs
 from hypersphere.evaluation.results import RULE_SENTENCES, Result, ScoredPair
@@ -125,7 +132,7 @@ class Blufr:
             histograms=histograms,
             worst=worst,
             items={f"{BY_TRIALS}{name}": detail["trials"] for name, detail in details.items()},
-            items_digest=digest(np.array(self.names)[rows >= 0].tolist()),
+            items_digest=digest(kept_names(self.names, rows >= 0)),
             files=joined_files([self.files, embeddings.files]),
             left_out=left_out,
         )

@@ -9,7 +9,8 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from hypersphere.core import check_choice
+from hypersphere.core import check_choice, parse_integer
+from hypersphere.core.read_lines import numbered_lines
 from hypersphere.evaluation.arrays import Array, Bools, Ints, finite_rows, labels_for
 from hypersphere.evaluation.embeddings import Embeddings
 from hypersphere.evaluation.figures import proportion
@@ -17,14 +18,14 @@ from hypersphere.evaluation.histogram import COSINES, ScoreHistogram, score_hist
 from hypersphere.evaluation.inputs import digest, file_digests, joined_files
 from hypersphere.evaluation.items import outcomes
 from hypersphere.evaluation.protocols.files import (
+    INT32_MAX,
     common_options,
     counted,
     find_images,
     found_units,
-    integer,
+    kept_names,
     line_of,
     missing_images,
-    numbered_lines,
     unit_rows,
 )
 from hypersphere.evaluation.protocols.registry import PROTOCOLS
@@ -36,6 +37,7 @@ from hypersphere.evaluation.verification import Metrics
 
 SIMILARITIES = ("cosine", "inner_product")
 _BLOCK = 4096
+_CLASSES = 1 << 20
 
 RULES = (
     "A sample is given to the prototype that is most similar to it; of equal ones to the lowest class.",
@@ -123,9 +125,9 @@ class Classify:
             rules=RULES,
             counts={"samples": len(self.names), "classes": len(centres), **counted(left_out)},
             histograms={"samples": _histogram(decided, similarity)},
-            worst={"mistakes": _mistakes(np.array(self.names)[here].tolist(), labels, decided)},
+            worst={"mistakes": _mistakes(kept_names(self.names, here), labels, decided)},
             items={"right": right, "labels": labels, **_outcomes(right, labels, found, self.class_counts)},
-            items_digest=digest(np.array(self.names)[here].tolist()),
+            items_digest=digest(kept_names(self.names, here)),
             files=joined_files([self.files, embeddings.files]),
             left_out=left_out,
         )
@@ -143,6 +145,10 @@ def read_classify(path: str | Path, train: str | Path | None = None) -> Classify
     if train is None:
         return Classify(path, names, labels, files=file_digests([path]))
     _, seen = _read_list(Path(train))
+    for where, given in ((path, labels), (Path(train), seen)):
+        if given.max() >= max(len(seen), _CLASSES):
+            first = int(np.argmax(given))
+            raise ValueError(f"{line_of(where, first)}: class {given[first]}, but {train} has {len(seen):,} samples")
     counts = np.bincount(seen, minlength=int(labels.max()) + 1)
     unknown = np.flatnonzero(counts[labels] == 0)
     if len(unknown):
@@ -162,9 +168,7 @@ def _read_list(path: Path) -> tuple[tuple[str, ...], Ints]:
             raise ValueError(f"{where}: expected name and class")
         if found.setdefault(name.strip(), line) != line:
             raise ValueError(f"{where}: {name.strip()!r} was on line {found[name.strip()]} already")
-        labels.append(integer(label, "the class", where))
-        if labels[-1] < 0:
-            raise ValueError(f"{where}: class {labels[-1]}; classes count from 0")
+        labels.append(parse_integer(label, f"{where}: the class", 0, INT32_MAX))
     if not labels:
         raise ValueError(f"{path}: no samples")
     return tuple(found), np.array(labels, dtype=np.int64)

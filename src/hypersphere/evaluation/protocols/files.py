@@ -3,43 +3,25 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from itertools import islice
+from collections.abc import Callable, Mapping, Sequence
+from itertools import compress, islice
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from hypersphere.core import read_json
+from hypersphere.core import parse_integer, read_json
 from hypersphere.core.config import as_table
-from hypersphere.evaluation.arrays import Array, Ints
+from hypersphere.core.read_lines import numbered_lines
+from hypersphere.evaluation.arrays import Array, Bools, Ints
 from hypersphere.evaluation.embeddings import Embeddings
 from hypersphere.evaluation.results import LeftOut
 
 _BLOCK = 1 << 23
 _SPACE, _BREAK = 32, 10
+INT32_MAX = (1 << 31) - 1
+"""The largest number of a class, a template or a person."""
 ALLOWED = "allow_missing, --allow-missing, leaves"
-
-
-def numbered_lines(path: Path) -> Iterator[tuple[int, str]]:
-    """The lines that are not empty, stripped, with their numbers from 1."""
-    try:
-        with path.open(encoding="utf-8-sig") as file:
-            for number, text in enumerate(file, start=1):
-                if text.strip():
-                    yield number, text.strip()
-    except FileNotFoundError:
-        raise ValueError(f"{path}: there is no such file") from None
-    except UnicodeDecodeError as error:
-        raise ValueError(f"{path}: byte {error.start} is not UTF-8 text") from None
-
-
-def integer(text: str, what: str, where: str) -> int:
-    """A whole number, or an error that says what it should have been and where."""
-    digits = text.strip().removeprefix("-")
-    if not (digits.isascii() and digits.isdigit()):
-        raise ValueError(f"{where}: {what} is {text.strip()!r}; expected a whole number")
-    return int(text)
 
 
 def read_integers(path: Path, columns: tuple[str, ...]) -> Array:
@@ -69,6 +51,8 @@ def read_integers(path: Path, columns: tuple[str, ...]) -> Array:
 
 def _plain_block(block: bytes, width: int) -> Array | None:
     """The numbers of a block whose lines all have single spaces between them; None for one that needs a closer look."""
+    if block.translate(None, b"0123456789- \n").strip(b"\r") or b"\r" in block.replace(b"\r\n", b""):
+        return None
     marks = np.frombuffer(block, dtype=np.uint8)
     breaks = np.flatnonzero(marks == _BREAK)
     spaces = np.cumsum(marks == _SPACE, dtype=np.int32)[breaks]
@@ -80,7 +64,7 @@ def _plain_block(block: bytes, width: int) -> Array | None:
             numbers = np.fromstring(block.decode("ascii"), dtype=np.int64, sep=" ")
         except (ValueError, DeprecationWarning):
             return None
-    if len(numbers) != width * len(breaks) or np.abs(numbers).max() >= 1 << 31:
+    if len(numbers) != width * len(breaks) or numbers.max() > INT32_MAX or numbers.min() < -INT32_MAX:
         return None
     return numbers.astype(np.int32).reshape(-1, width)
 
@@ -94,10 +78,12 @@ def _checked_block(block: bytes, columns: tuple[str, ...], path: Path, done: int
         where = f"{path}, line {number}"
         if len(fields) != len(columns):
             raise ValueError(f"{where}: {len(fields)} fields; expected {', '.join(columns)}")
-        row = [integer(field, name, where) for field, name in zip(fields, columns, strict=True)]
-        if max(map(abs, row)) >= 1 << 31:
-            raise ValueError(f"{where}: a number of {max(map(abs, row))} is too large")
-        rows.append(row)
+        rows.append(
+            [
+                parse_integer(field, f"{where}: the {name}", -INT32_MAX, INT32_MAX)
+                for field, name in zip(fields, columns, strict=True)
+            ]
+        )
     return np.array(rows, dtype=np.int32).reshape(-1, len(columns))
 
 
@@ -107,6 +93,11 @@ def read_json_table(path: Path) -> dict[str, Any]:
     if not isinstance(table, dict):
         raise ValueError(f"{path}: expected a table")
     return table
+
+
+def kept_names(names: Sequence[str], kept: Bools) -> list[str]:
+    """The names where `kept` is true."""
+    return list(compress(names, kept.tolist()))
 
 
 def line_of(path: Path, entry: int) -> str:

@@ -13,7 +13,14 @@ from hypersphere.core import Reporter, check_choice, part_of
 from hypersphere.evaluation.arrays import Array, Ints
 from hypersphere.evaluation.embeddings import Embeddings
 from hypersphere.evaluation.inputs import digest, file_digests, joined_files
-from hypersphere.evaluation.protocols.files import common_options, counted, find_images, line_of, missing_images
+from hypersphere.evaluation.protocols.files import (
+    common_options,
+    counted,
+    find_images,
+    kept_names,
+    line_of,
+    missing_images,
+)
 from hypersphere.evaluation.protocols.ijb_files import (
     GALLERIES,
     Media,
@@ -189,7 +196,7 @@ class Ijb:
             histograms=whole.histograms,
             worst=whole.worst,
             items=whole.items,
-            items_digest=digest([*np.array(self.names)[rows >= 0].tolist(), *self.files.values()]),
+            items_digest=digest([*kept_names(self.names, rows >= 0), *self.files.values()]),
             files=joined_files([self.files, embeddings.files]),
             left_out=left_out,
         )

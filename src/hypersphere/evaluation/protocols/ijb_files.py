@@ -7,8 +7,10 @@ from pathlib import Path
 
 import numpy as np
 
+from hypersphere.core import parse_integer
+from hypersphere.core.read_lines import numbered_lines
 from hypersphere.evaluation.arrays import Array, Bools, Floats, Ints
-from hypersphere.evaluation.protocols.files import ALLOWED, integer, line_of, numbered_lines, read_integers
+from hypersphere.evaluation.protocols.files import ALLOWED, INT32_MAX, line_of, read_integers
 
 _ALLOWED = f"{ALLOWED} such templates out and counts them"
 GALLERIES = (("G1", "G2"), ("S1", "S2"))
@@ -87,9 +89,8 @@ def read_media(path: Path, landmarks: Path) -> Media:
         if fields[0] in names:
             raise ValueError(f"{where}: {fields[0]!r} was on line {names[fields[0]]} already")
         names[fields[0]] = line
-        numbers.append((integer(fields[1], "the template", where), integer(fields[2], "the medium", where)))
-        if numbers[-1][0] < 0:
-            raise ValueError(f"{where}: template {numbers[-1][0]}; numbers count from 0")
+        template = parse_integer(fields[1], f"{where}: the template", 0, INT32_MAX)
+        numbers.append((template, parse_integer(fields[2], f"{where}: the medium", -INT32_MAX, INT32_MAX)))
     if not numbers:
         raise ValueError(f"{path}: no images")
     table = np.array(numbers, dtype=np.int64)
@@ -185,7 +186,8 @@ def read_template_set(path: Path, known: Ints, allow_missing: bool = False) -> T
             continue
         if len(fields) < 2:
             raise ValueError(f"{where}: 1 field; expected template, subject, ...")
-        template, subject = integer(fields[0], "the template", where), integer(fields[1], "the subject", where)
+        template = parse_integer(fields[0], f"{where}: the template", 0, INT32_MAX)
+        subject = parse_integer(fields[1], f"{where}: the subject", -INT32_MAX, INT32_MAX)
         if found.setdefault(template, (subject, line))[0] != subject:
             other, first = found[template]
             raise ValueError(f"{where}: template {template} is subject {subject}, but on line {first} subject {other}")

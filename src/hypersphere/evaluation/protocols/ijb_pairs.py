@@ -26,6 +26,7 @@ from hypersphere.evaluation.verification import Metrics, curve_metrics
 _LEFT = 256
 _GATHER = 1 << 15
 _SPARSE = 16
+_TABLE = 1 << 24
 
 
 def score_template_pairs(units: Array, left: Array, right: Array) -> Iterator[tuple[Any, Array]]:
@@ -137,10 +138,20 @@ def _tar_figures(
 
 def _placed(pairs: TemplatePairs, ids: Ints) -> tuple[Array, Array, Bools]:
     """Rows of the templates of the pairs whose templates both have images left."""
-    where = np.full(int(max(pairs.left.max(), pairs.right.max(), ids.max())) + 1, -1, dtype=np.int32)
-    where[ids] = np.arange(len(ids))
-    left, right = where[pairs.left], where[pairs.right]
+    largest = int(max(pairs.left.max(), pairs.right.max(), ids.max()))
+    if largest < max(_TABLE, len(pairs.left)):
+        where = np.full(largest + 1, -1, dtype=np.int32)
+        where[ids] = np.arange(len(ids))
+        left, right = where[pairs.left], where[pairs.right]
+    else:
+        left, right = _searched(pairs.left, ids), _searched(pairs.right, ids)
     here = (left >= 0) & (right >= 0)
     if here.all():
         return left, right, pairs.same
     return left[here], right[here], pairs.same[here]
+
+
+def _searched(templates: Array, ids: Ints) -> Array:
+    """The place of each template among the rising `ids`, -1 for others: slower than a table, whatever the numbers."""
+    places = np.searchsorted(ids, templates).clip(max=len(ids) - 1)
+    return np.where(ids[places] == templates, places, -1).astype(np.int32)

@@ -9,7 +9,7 @@ from pathlib import Path, PurePosixPath
 import numpy as np
 
 from hypersphere.core import Reporter, check_choice, check_integer
-from hypersphere.evaluation.arrays import Array, Bools, Ints
+from hypersphere.evaluation.arrays import Array, Bools, Ints, numbered
 from hypersphere.evaluation.bootstrap import bootstrap_mean
 from hypersphere.evaluation.counting import ScoreCounts
 from hypersphere.evaluation.embeddings import Embeddings
@@ -255,7 +255,8 @@ def read_megaface(
     owners = table.get("id")
     if not isinstance(owners, list) or len(owners) != len(images):
         raise ValueError(f"{probe_list}: 'id' must be a list of {len(images)} people, one for each path")
-    _, people, times = np.unique([str(owner) for owner in owners], return_inverse=True, return_counts=True)
+    people = numbered([str(owner) for owner in owners])
+    times = np.bincount(people)
     if (times[people] < 2).any() and not allow_missing:
         place = int(np.argmax(times[people] < 2))
         raise ValueError(f"{probe_list}: path[{place}], {images[place]!r}, has no other image of {owners[place]!r}")
@@ -267,7 +268,7 @@ def read_megaface(
     listed = sum(len(names) for names in noise if names is not None)
     hit = sum(int(marks.sum()) for marks in (near, far) if marks is not None)
     files = file_digests([probe_list, far_list, *(Path(path) for path in (probe_noise, distractor_noise) if path)])
-    return Megaface(probe_list, far_list, images, people.astype(np.int64), others, near, far, listed - hit, files)
+    return Megaface(probe_list, far_list, images, people, others, near, far, listed - hit, files)
 
 
 class _Sample:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from hypersphere.core.read_lines import numbered_lines
 from hypersphere.data.files import is_image_name
-from hypersphere.evaluation.protocols.files import numbered_lines
 
 
 def listed_images(table: dict[str, Any], path: Path) -> tuple[str, ...]:

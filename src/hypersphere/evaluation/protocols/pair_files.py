@@ -9,8 +9,11 @@ from pathlib import Path
 
 import numpy as np
 
+from hypersphere.core import is_integer, parse_integer
+from hypersphere.core.read_lines import numbered_lines
 from hypersphere.data import PackSource
 from hypersphere.evaluation.arrays import Bools, Ints
+from hypersphere.evaluation.protocols.files import INT32_MAX
 
 FOLDS = 10
 
@@ -53,25 +56,17 @@ def read_pair_file(path: Path) -> tuple[list[Pair], str]:
 
 def _lines(path: Path) -> Iterator[tuple[int, list[str]]]:
     """Number and fields of every line that is not empty; fields stand apart by tabs where there are any."""
-    try:
-        text = path.read_text(encoding="utf-8-sig")
-    except FileNotFoundError:
-        raise ValueError(f"{path}: there is no such file") from None
-    except UnicodeDecodeError as error:
-        raise ValueError(f"{path}: byte {error.start} is not UTF-8 text; expected a list of pairs") from None
-    for number, line in enumerate(text.split("\n"), start=1):
-        fields = [field.strip() for field in line.strip().split("\t")] if "\t" in line.strip() else line.split()
-        if fields:
-            yield number, fields
+    for number, line in numbered_lines(path):
+        yield number, [field.strip() for field in line.split("\t")] if "\t" in line else line.split()
 
 
 def _is_number(text: str) -> bool:
-    return text.isascii() and text.isdigit()
+    return is_integer(text) and text[0] != "-"
 
 
 def _read_lfw(lines: Sequence[tuple[str, list[str]]]) -> list[Pair]:
     """LFW: `folds n`, then for each fold n lines `name i j` and n lines `name i other j`. Without `folds`: one fold."""
-    head = [int(field) for field in lines[0][1]]
+    head = [parse_integer(field, f"{lines[0][0]}: the number of folds or pairs", 0, INT32_MAX) for field in lines[0][1]]
     folds, each = head if len(head) == 2 else (1, head[0])
     if folds < 1 or each < 1:
         raise ValueError(f"{lines[0][0]}: {folds} folds of {each} pairs of each kind; both must be at least 1")
@@ -90,8 +85,7 @@ def _read_lfw(lines: Sequence[tuple[str, list[str]]]) -> list[Pair]:
             raise ValueError(f"{where}: {first!r} twice, among the pairs of two people")
         numbers = [fields[1], fields[-1]]
         for number in numbers:
-            if not _is_number(number) or int(number) < 1:
-                raise ValueError(f"{where}: image {number!r} must be a whole number from 1 on")
+            parse_integer(number, f"{where}: image", 1, INT32_MAX)
         left, right = (f"{name}/{name}_{int(n):04d}.jpg" for name, n in zip((first, other), numbers, strict=True))
         pairs.append(Pair(left, right, same, fold if folds > 1 else None, where))
     if len(pairs) < 2 * each * folds:
@@ -118,7 +112,8 @@ def _read_two_lines(lines: Sequence[tuple[str, list[str]]]) -> list[Pair]:
                 raise ValueError(f"{place}: {' '.join(fields)!r}; expected an image and a whole number")
         if one[1] != two[1]:
             raise ValueError(f"{second}: label {two[1]}, but the first image of the pair, a line before, has {one[1]}")
-        pairs.append(Pair(one[0], two[0], one[1] != "0", int(one[1]) - 1, where))
+        label = parse_integer(one[1], f"{where}: label", 0, INT32_MAX)
+        pairs.append(Pair(one[0], two[0], label != 0, label - 1, where))
     if {pair.fold for pair in pairs if pair.same} == {0}:
         return [Pair(p.left, p.right, p.same, None, p.where) for p in pairs]
     return pairs
@@ -132,9 +127,8 @@ def _plain_pair(where: str, fields: list[str]) -> Pair:
         raise ValueError(f"{where}: {len(fields)} fields; expected 'image image same' and perhaps a fold")
     if fields[2] not in ("0", "1"):
         raise ValueError(f"{where}: {fields[2]!r} must be 1 (one person) or 0 (two people)")
-    if len(fields) == 4 and not _is_number(fields[3]):
-        raise ValueError(f"{where}: fold {fields[3]!r} must be a whole number")
-    return Pair(fields[0], fields[1], fields[2] == "1", int(fields[3]) if len(fields) == 4 else None, where)
+    fold = parse_integer(fields[3], f"{where}: fold", 0, INT32_MAX) if len(fields) == 4 else None
+    return Pair(fields[0], fields[1], fields[2] == "1", fold, where)
 
 
 def _read_cfp(folder: Path) -> list[Pair]:
@@ -154,10 +148,11 @@ def _read_cfp(folder: Path) -> list[Pair]:
                 where, parts = f"{path}, line {number}", "".join(fields).split(",")
                 if len(parts) != 2 or not all(_is_number(part) for part in parts):
                     raise ValueError(f"{where}: expected two numbers with a comma between")
-                for part, images in zip(parts, (frontal, other), strict=True):
-                    if int(part) not in images:
-                        raise ValueError(f"{where}: image {part} is not among the {len(images)} of its Pair_list")
-                pairs.append(Pair(frontal[int(parts[0])], other[int(parts[1])], same, fold, where))
+                first, second = (parse_integer(part, f"{where}: image", 0, INT32_MAX) for part in parts)
+                for image, images in ((first, frontal), (second, other)):
+                    if image not in images:
+                        raise ValueError(f"{where}: image {image} is not among the {len(images)} of its Pair_list")
+                pairs.append(Pair(frontal[first], other[second], same, fold, where))
     return pairs
 
 
@@ -180,9 +175,10 @@ def _read_cfp_images(folder: Path, name: str) -> dict[int, str]:
         where = f"{path}, line {number}"
         if len(fields) != 2 or not _is_number(fields[0]):
             raise ValueError(f"{where}: expected a number and the path of an image")
-        if int(fields[0]) in images:
-            raise ValueError(f"{where}: image {fields[0]} was there already")
-        images[int(fields[0])] = re.sub(r"^(\.\./)*(Data/Images/)?", "", fields[1])
+        image = parse_integer(fields[0], f"{where}: image", 0, INT32_MAX)
+        if image in images:
+            raise ValueError(f"{where}: image {image} was there already")
+        images[image] = re.sub(r"^(\.\./)*(Data/Images/)?", "", fields[1])
     return images
 
 

@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from hypersphere.core import Reporter
 from hypersphere.core.config import as_table
-from hypersphere.evaluation.arrays import Array, Floats, Ints
+from hypersphere.evaluation.arrays import Array, Floats, Ints, numbered
 from hypersphere.evaluation.bootstrap import PairWeights, Subjects, percentile_figure
 from hypersphere.evaluation.comparison import Comparison, own_scores
 from hypersphere.evaluation.embeddings import Embeddings
@@ -200,7 +200,7 @@ def _share(right: npt.ArrayLike, people: Subjects | None) -> Figure:
 
 def _numbered(subjects: tuple[Sequence[str], Sequence[str]]) -> tuple[Ints, Ints]:
     count = len(subjects[0])
-    numbers = np.unique([*subjects[0], *subjects[1]], return_inverse=True)[1].astype(np.int64)
+    numbers = numbered([*subjects[0], *subjects[1]])
     return numbers[:count], numbers[count:]
 
 

@@ -9,13 +9,21 @@ from pathlib import Path
 import numpy as np
 
 from hypersphere.core import Reporter
+from hypersphere.core.read_lines import check_names
 from hypersphere.data.files import is_image_name
 from hypersphere.data.market import DISTRACTOR, FOLDERS, JUNK, parse_name
 from hypersphere.evaluation.arrays import Array, Bools, Ints
 from hypersphere.evaluation.embeddings import Embeddings
 from hypersphere.evaluation.inputs import digest, joined_files
 from hypersphere.evaluation.items import outcomes
-from hypersphere.evaluation.protocols.files import common_options, counted, find_images, found_units, missing_images
+from hypersphere.evaluation.protocols.files import (
+    common_options,
+    counted,
+    find_images,
+    found_units,
+    kept_names,
+    missing_images,
+)
 from hypersphere.evaluation.protocols.registry import PROTOCOLS
 from hypersphere.evaluation.protocols.worst import SHOWN
 from hypersphere.evaluation.reid import Retrieval, retrieve
@@ -93,7 +101,7 @@ class Reid:
         )
         answered = found.first_ranks > 0
         left_out = missing_images(self.names, rows, [embeddings])
-        without = np.array(self.queries)[here][~answered].tolist()
+        without = kept_names(kept_names(self.queries, here), ~answered)
         depth = min(50, int(there.sum()))
         return Result(
             protocol="reid",
@@ -117,7 +125,7 @@ class Reid:
                 },
                 people[here][answered],
             ),
-            items_digest=digest(np.array(self.names)[rows >= 0].tolist()),
+            items_digest=digest(kept_names(self.names, rows >= 0)),
             files=joined_files([self.files, embeddings.files]),
             left_out={**left_out, "queries_without_mate": without},
         )
@@ -157,6 +165,7 @@ def read_reid(path: str | Path) -> Reid:
         if not folder.is_dir():
             raise ValueError(f"{folder} is missing; expected the folders {FOLDERS['query']} and {FOLDERS['gallery']}")
         names += sorted(f"{folder.name}/{entry.name}" for entry in folder.iterdir() if is_image_name(entry.name))
+    check_names(names, str(path))
     protocol = reid_among(names, path)
     named = {"query": protocol.queries, "gallery": protocol.gallery}
     return replace(protocol, files={f"{FOLDERS[split]} (names)": digest(each) for split, each in named.items()})

@@ -9,7 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from hypersphere.core import Reporter, check_choice, check_integer, part_of
+from hypersphere.core import Reporter, check_choice, check_integer, is_integer, parse_integer, part_of
+from hypersphere.core.read_lines import numbered_lines
 from hypersphere.evaluation.arrays import Array, Bools, Floats, Ints
 from hypersphere.evaluation.bootstrap import PairWeights, percentile_figure
 from hypersphere.evaluation.embeddings import Embeddings
@@ -21,8 +22,6 @@ from hypersphere.evaluation.protocols.files import (
     common_options,
     counted,
     found_units,
-    integer,
-    numbered_lines,
 )
 from hypersphere.evaluation.protocols.registry import PROTOCOLS
 from hypersphere.evaluation.protocols.svm import intersection_kernel, train_svm
@@ -214,20 +213,19 @@ def read_ytf(path: str | Path) -> Ytf:
     pairs: list[tuple[str, str, bool, int, int]] = []
     for number, text in numbered_lines(path):
         fields = [field.strip() for field in text.split(",")]
-        if not pairs and not fields[0].isdigit():
+        if not pairs and not is_integer(fields[0]):
             continue
         where = f"{path}, line {number}"
         if len(fields) != 5:
             raise ValueError(f"{where}: {len(fields)} fields; expected split, pair, first video, second video, is same")
-        split, same = integer(fields[0], "the split", where), integer(fields[4], "is same", where)
+        split = parse_integer(fields[0], f"{where}: the split", 1, SPLITS)
+        same = parse_integer(fields[4], f"{where}: is same", 0, 1)
         left, right = fields[2], fields[3]
         owners = [video.rpartition("/")[0] for video in (left, right)]
         if not all(owners):
             raise ValueError(f"{where}: {left!r} and {right!r} must be videos like 'Ada_Lee/0'")
-        if same not in (0, 1) or bool(same) != (owners[0] == owners[1]):
+        if bool(same) != (owners[0] == owners[1]):
             raise ValueError(f"{where}: is same is {same}, but the people are {owners[0]!r} and {owners[1]!r}")
-        if not 1 <= split <= SPLITS:
-            raise ValueError(f"{where}: split {split}; there are 1 to {SPLITS}")
         if pairs and split < pairs[-1][3]:
             raise ValueError(f"{where}: split {split} after split {pairs[-1][3]}; the list must rise")
         pairs.append((left, right, bool(same), split, number))
