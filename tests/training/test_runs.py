@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 import torch
 
+from hypersphere.core.config import digest
 from hypersphere.data import ArraySource, PocketFaces
 from hypersphere.evaluation import embed
 from hypersphere.training import Checkpoints, Trainer, load_recipe, load_run, mean_embeddings
@@ -62,7 +63,7 @@ def test_what_is_no_run_or_a_damaged_one(tmp_path: Path) -> None:
     _, folder = train(tmp_path, scores=(0.1, 0.2, 0.3))
     text = (folder / "recipe.toml").read_text()
     (folder / "recipe.toml").write_text(text.replace("dim = 4", "dim = 5"))
-    with pytest.raises(ValueError, match="the checkpoint of step 6 does not fit cnn4 of recipe.toml"):
+    with pytest.raises(ValueError, match="recipe.toml: not the recipe of the checkpoint of step 6 .* it was changed"):
         load_run(folder)
     (folder / "recipe.toml").write_text(text)
     newest = folder / "checkpoints" / "step-000000006.pt"
@@ -70,7 +71,9 @@ def test_what_is_no_run_or_a_damaged_one(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match=r"step-000000006\.pt: damaged"):
         load_run(folder)
     for about in (folder / "checkpoints").glob("*.json"):
-        about.write_text(json.dumps({**json.loads(about.read_text()), "score": None}))
+        changed = {**json.loads(about.read_text()), "score": None}
+        del changed["digest"]
+        about.write_text(json.dumps({**changed, "digest": digest(changed)}))
     with pytest.warns(RuntimeWarning, match="the one of step 4 is taken instead"):
         load_run(folder)
     for file in (folder / "checkpoints").iterdir():

@@ -16,7 +16,8 @@ import pytest
 import torch
 
 from hypersphere.backbones import create_backbone
-from hypersphere.core.config import as_table, build, to_toml
+from hypersphere.core import Failure
+from hypersphere.core.config import as_table, build, digest, to_toml
 from hypersphere.data import ArraySource, ImageSource, PocketFaces, cutmix
 from hypersphere.heads import create_loss
 from hypersphere.training import (
@@ -488,3 +489,45 @@ def test_gradients_of_unit_prototypes_train_as_ordinary_ones(path: Path, tmp_pat
     torch.testing.assert_close(weights[0], weights[1], rtol=1e-3, atol=1e-4)
     with pytest.raises(ValueError, match="head.unit_gradients needs"):
         Trainer(load_recipe(path, ["head.unit_gradients=true", "optimizer.kind=adamw"]), tmp_path / "adamw")
+
+
+def test_two_runs_in_one_folder_are_refused(path: Path, tmp_path: Path) -> None:
+    recipe, other = load_recipe(path, ["train.steps=6"]), load_recipe(path, ["train.steps=7"])
+
+    class Meanwhile:
+        def begin(self, done: int) -> None:
+            for second in (recipe, other):
+                with pytest.raises(Failure, match=f"run is in use by process {os.getpid()} on .*: wait until it ends"):
+                    Trainer(second, tmp_path / "run").run()
+
+        def __call__(self, done: int, total: int, note: str = "") -> None:
+            pass
+
+    Trainer(recipe, tmp_path / "run").run(Meanwhile(), until=2)
+    with pytest.raises(ValueError, match="run holds a run of another recipe"):
+        Trainer(other, tmp_path / "run").run()
+    assert (tmp_path / "run" / "recipe.toml").read_text().startswith(f"# recipe {digest(recipe)}\n")
+    Trainer(recipe, tmp_path / "run").run()
+
+
+def test_what_a_killed_run_left_half_written_is_removed(path: Path, tmp_path: Path) -> None:
+    recipe = load_recipe(path, ["train.steps=6"])
+    Trainer(recipe, tmp_path / "run").run(until=4)
+    for folder in ("run", "run/checkpoints"):
+        (tmp_path / folder / ".x.1234.partial").write_bytes(b"half")
+    Trainer(recipe, tmp_path / "run").run()
+    assert not list(tmp_path.rglob("*.partial*"))
+
+
+def test_a_run_whose_every_checkpoint_is_damaged_does_not_forget_where_it_began(path: Path, tmp_path: Path) -> None:
+    first = load_recipe(path, ["train.steps=6"])
+    Trainer(first, tmp_path / "first").run()
+    recipe = load_recipe(path, ["train.steps=6", f"train.start={tmp_path / 'first'}"])
+    Trainer(recipe, tmp_path / "run").run(until=4)
+    for file in (tmp_path / "run" / "checkpoints").glob("*.pt"):
+        file.write_bytes(b"?")
+    with (
+        pytest.warns(RuntimeWarning, match="damaged .*; there is no other"),
+        pytest.raises(ValueError, match="none can be read; remove this folder to begin from train.start again"),
+    ):
+        Trainer(recipe, tmp_path / "run").run()

@@ -47,7 +47,7 @@ def run_compare(options: argparse.Namespace) -> Results | None:
             " identities out, data.validation.pairs=LIST with data.validation.images=PATH scores a list of pairs"
         )
     tasks = [Task(title, recipe, out / digest(recipe)) for title, recipes in cells.items() for recipe in recipes]
-    with join_processes(options.device) as processes:
+    with join_processes(options.device) as processes, processes.hold(out):
         record = RecordFile(out / "results.jsonl")
         left = [task for task in tasks if run_key(task.recipe) not in record.records]
         if processes.first and len(left) < len(tasks):

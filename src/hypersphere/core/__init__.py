@@ -11,6 +11,7 @@ from hypersphere.core.checks import (
 from hypersphere.core.device import choose_device
 from hypersphere.core.errors import Failure
 from hypersphere.core.extras import import_extra, install_hint, is_installed
+from hypersphere.core.lock import hold_folder
 from hypersphere.core.numbers import INT64_MAX, is_integer, parse_integer
 from hypersphere.core.progress import Progress, Reporter, duration, part_of
 from hypersphere.core.read_json import parse_json, read_json
@@ -29,6 +30,7 @@ __all__ = [
     "check_range",
     "choose_device",
     "duration",
+    "hold_folder",
     "import_extra",
     "install_hint",
     "is_installed",

@@ -6,7 +6,6 @@ import hashlib
 import io
 import json
 import math
-import pickle
 import re
 import shutil
 import warnings
@@ -16,17 +15,22 @@ from typing import Any
 import torch
 from torch import nn
 
+from hypersphere.core import read_json
+from hypersphere.core.config import digest
 from hypersphere.core.files import write_atomically
-from hypersphere.training.shards import check_shards
+from hypersphere.training.shards import check_shards, shards_digest
 
-_NAME = re.compile(r"step-(\d{9})\.pt")
+_SIDE_LIMIT = 2**16
+_NAME = re.compile(r"step-(\d{9,18})\.(?:pt|json)")
 
 
 class Checkpoints:
     """The checkpoints of one run.
 
     Each is a file `step-000000123.pt` (read with `weights_only=True`) and a `.json` beside it with its digest, without
-    which it does not count. A run with sharded classes has them in a folder `step-000000123.shards` besides.
+    which it does not count. A run with sharded classes has them in a folder `step-000000123.shards` besides. The three
+    are bound to each other and to their step: the `.pt` and the `.json` name the step, and the `.json` the digests of
+    the `.pt`, of the shards and of itself.
 
     Args:
         folder: where they lie; made when the first is saved.
@@ -42,15 +46,20 @@ class Checkpoints:
     def save(self, step: int, state: dict[str, Any], score: float | None = None) -> Path:
         """Write the state after `step` steps; `score` (higher is better) decides which one is the best."""
         buffer = io.BytesIO()
-        torch.save(state, buffer)
+        torch.save({**state, "step": step}, buffer)
         data = buffer.getvalue()
-        path = self._path(step)
-        self.folder.mkdir(parents=True, exist_ok=True)
-        path.with_suffix(".json").unlink(missing_ok=True)
+        path, shards = self._path(step), self.shards(step)
+        self._side(step).unlink(missing_ok=True)
         write_atomically(path, data)
-        about = {"step": step, "score": score, "bytes": len(data), "sha256": hashlib.sha256(data).hexdigest()}
-        write_atomically(path.with_suffix(".json"), json.dumps(about).encode())
-        self._prune()
+        about = {
+            "step": step,
+            "score": None if score is None or not math.isfinite(score) else score,
+            "bytes": len(data),
+            "sha256": hashlib.sha256(data).hexdigest(),
+            "shards": shards_digest(shards) if shards.is_dir() else None,
+        }
+        write_atomically(self._side(step), json.dumps({**about, "digest": digest(about)}).encode())
+        self._prune(step)
         return path
 
     def shards(self, step: int) -> Path:
@@ -59,27 +68,39 @@ class Checkpoints:
 
     def steps(self) -> list[int]:
         """The steps of all complete checkpoints, oldest first."""
-        found = (_NAME.fullmatch(path.name) for path in self.folder.glob("step-*.pt"))
-        return sorted(int(match[1]) for match in found if match and self._about(int(match[1])) is not None)
+        return [step for step in self._named() if not isinstance(self._about(step), str)]
 
     def best(self) -> int | None:
-        """The step with the highest score."""
-        scored = [
-            (about["score"], step)
-            for step in self.steps()
-            if (about := self._about(step)) and about["score"] is not None and math.isfinite(about["score"])
-        ]
+        """The step with the highest score; a checkpoint that cannot be looked at is named in a warning."""
+        scored, left_out = [], []
+        for step in self._named():
+            about = self._about(step)
+            if not isinstance(about, str):
+                scored += [(about["score"], step)] if about["score"] is not None else []
+            elif self._side(step).exists():
+                left_out.append(about)
+        if left_out:
+            warnings.warn(f"{'; '.join(left_out)}; the best is one of the others", RuntimeWarning, stacklevel=2)
         return max(scored)[1] if scored else None
 
     def load(self, step: int) -> dict[str, Any]:
-        """The state after `step` steps, verified by its digest."""
+        """The state after `step` steps, verified: its digest, its step, and that its shards are its own."""
         path, about = self._path(step), self._about(step)
-        if about is None:
-            raise ValueError(f"{path}: no complete checkpoint; there are {self.steps() or 'none'}")
+        if isinstance(about, str):
+            there = f"; there are {self.steps() or 'none'}" if step not in self._named() else ""
+            raise ValueError(f"{about}{there}")
         data = path.read_bytes()
         if len(data) != about["bytes"] or hashlib.sha256(data).hexdigest() != about["sha256"]:
             raise ValueError(f"{path}: damaged ({len(data)} bytes, digest differs from its .json)")
-        state: dict[str, Any] = torch.load(io.BytesIO(data), map_location="cpu", weights_only=True)
+        shards = self.shards(step)
+        if (shards_digest(shards) if shards.is_dir() else None) != about["shards"]:
+            raise ValueError(f"{shards}: not the shards of this checkpoint (their digest differs from its .json)")
+        try:
+            state = torch.load(io.BytesIO(data), map_location="cpu", weights_only=True)
+        except Exception as error:
+            raise ValueError(f"{path}: not readable ({error})") from None
+        if not isinstance(state, dict) or state.get("step") != step:
+            raise ValueError(f"{path}: its state is not that of step {step}")
         return state
 
     def load_newest(self, *, sharded: bool = False) -> tuple[int, dict[str, Any]] | None:
@@ -89,13 +110,14 @@ class Checkpoints:
             sharded: look at its folder of shards too.
         """
         found, damaged = None, []
-        for step in reversed(self.steps()):
+        for step in reversed(self._named()):
             try:
+                found = step, self.load(step)
                 if sharded:
                     check_shards(self.shards(step))
-                found = step, self.load(step)
                 break
             except (ValueError, OSError) as error:
+                found = None
                 damaged.append(str(error))
         if damaged:
             instead = "there is no other" if found is None else f"the one of step {found[0]} is taken instead"
@@ -105,22 +127,39 @@ class Checkpoints:
     def _path(self, step: int) -> Path:
         return self.folder / f"step-{step:09d}.pt"
 
-    def _about(self, step: int) -> dict[str, Any] | None:
-        try:
-            about: dict[str, Any] = json.loads(self._path(step).with_suffix(".json").read_text())
-        except (OSError, json.JSONDecodeError):
-            return None
-        return about if {"step", "score", "bytes", "sha256"} <= set(about) else None
+    def _side(self, step: int) -> Path:
+        return self._path(step).with_suffix(".json")
 
-    def _prune(self) -> None:
+    def _named(self) -> list[int]:
+        """The steps of all files, complete or not, oldest first."""
+        return sorted({int(match[1]) for path in self.folder.glob("step-*") if (match := _NAME.fullmatch(path.name))})
+
+    def _about(self, step: int) -> dict[str, Any] | str:
+        """What the `.json` says; or, where the checkpoint does not count, why."""
+        path, side = self._path(step), self._side(step)
+        if not side.exists():
+            return f"{path}: no complete checkpoint (its .json is missing)"
+        try:
+            about = read_json(side, limit=_SIDE_LIMIT)
+        except ValueError as error:
+            return f"{path}: damaged ({error})"
+        if not isinstance(about, dict) or about.pop("digest", None) != digest(about):
+            return f"{path}: damaged ({side}: its content differs from its own digest)"
+        if about.get("step") != step:
+            return f"{path}: not of this step ({side} is of step {about.get('step')})"
+        return about if path.exists() else f"{path}: missing (its .json is there)"
+
+    def _prune(self, newest: int) -> None:
+        """Remove the older ones; not those that are damaged, which somebody may want to look at."""
         steps = self.steps()
         kept = {*steps[-self.keep :], self.best()}
-        for step in steps:
-            if step not in kept:
-                self._path(step).with_suffix(".json").unlink(missing_ok=True)
+        for step in self._named():
+            if step < newest and step not in kept and (step in steps or not self._side(step).exists()):
+                self._side(step).unlink(missing_ok=True)
                 self._path(step).unlink(missing_ok=True)
+        left = {self._path(step).stem for step in self._named()}
         for folder in self.folder.glob("*.shards"):
-            if folder.stem not in {self._path(step).stem for step in kept if step is not None}:
+            if folder.stem not in left:
                 shutil.rmtree(folder, ignore_errors=True)
 
 
@@ -166,8 +205,10 @@ def load_weights(path: str | Path) -> dict[str, torch.Tensor]:
         raise ValueError(f"{path}: there is no such file")
     try:
         weights = torch.load(path, map_location="cpu", weights_only=True)
-    except (RuntimeError, pickle.UnpicklingError, EOFError) as error:
-        raise ValueError(f"{path}: no file of weights ({str(error).splitlines()[0]})") from None
+    except Exception as error:
+        raise ValueError(
+            f"{path}: no file of weights ({(str(error) or type(error).__name__).splitlines()[0]})"
+        ) from None
     if not isinstance(weights, dict) or not all(isinstance(value, torch.Tensor) for value in weights.values()):
         raise ValueError(f"{path}: expected the weights of a network by name, a state dict")
     return weights

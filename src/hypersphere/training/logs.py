@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import json
 import math
+import warnings
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Protocol
 
-from hypersphere.core import import_extra
+from hypersphere.core import import_extra, parse_json
 from hypersphere.core.files import write_atomically
 
+_NAMED = 3
 _WORDS = {
     "loss": "loss {:.4g}",
     "rate": "rate {:.2g}",
@@ -137,14 +140,30 @@ class WeightsAndBiases:
 
 
 def read_log(path: str | Path) -> list[dict[str, Any]]:
-    """The records of a log; a last line that was cut off is left out."""
+    """The records of a log. A last line that was cut off is left out, any other that is no record with a warning."""
     path = Path(path)
     if not path.exists():
         return []
-    records = []
-    for line in path.read_text(encoding="utf-8").splitlines():
+    *lines, last = path.read_bytes().split(b"\n")
+    records, damaged = [], []
+    for number, line in enumerate(lines, 1):
         try:
-            records.append(json.loads(line))
-        except json.JSONDecodeError:
-            break
+            records.append(_record(line, f"{path}, line {number}"))
+        except ValueError as error:
+            damaged.append(str(error))
+    if last:
+        with suppress(ValueError):
+            records.append(_record(last, str(path)))
+    if damaged:
+        more = f" and {len(damaged) - _NAMED} more" if len(damaged) > _NAMED else ""
+        warnings.warn(f"{'; '.join(damaged[:_NAMED])}{more}: left out", RuntimeWarning, stacklevel=2)
     return records
+
+
+def _record(line: bytes, where: str) -> dict[str, Any]:
+    record = parse_json(line, where)
+    step = record.get("step") if isinstance(record, dict) else None
+    if not isinstance(step, int) or isinstance(step, bool) or step < 0:
+        raise ValueError(f"{where}: no record with the step it belongs to")
+    table: dict[str, Any] = record
+    return table

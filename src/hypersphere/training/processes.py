@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from datetime import timedelta
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -14,7 +15,7 @@ import torch
 from torch import Tensor, distributed
 from torch.distributed.fsdp.sharded_grad_scaler import ShardedGradScaler
 
-from hypersphere.core import choose_device
+from hypersphere.core import Failure, choose_device, hold_folder
 from hypersphere.engines import local_rows
 
 _TIMEOUT = timedelta(hours=2)
@@ -61,6 +62,20 @@ class Processes:
     def any(self, mine: bool) -> bool:
         """Whether it is true of any process."""
         return bool(self.sum(torch.tensor(int(mine), device=self.device)))
+
+    @contextmanager
+    def hold(self, folder: Path) -> Iterator[None]:
+        """Hold a folder (`hold_folder`) in the first process; where it cannot be had, all processes are refused."""
+        cause = None
+        with ExitStack() as stack:
+            try:
+                if self.first:
+                    stack.enter_context(hold_folder(folder))
+            except Failure as failure:
+                cause = failure
+            if self.any(cause is not None):
+                raise cause or Failure(f"{folder} is in use, as the first process says")
+            yield
 
     def wait(self) -> None:
         """Go on when all have come here."""

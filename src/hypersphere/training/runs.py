@@ -12,6 +12,7 @@ from torch import Tensor, nn
 
 from hypersphere.backbones import create_backbone
 from hypersphere.core import Reporter, is_installed
+from hypersphere.core.config import digest
 from hypersphere.data import Fitted, ImageSource
 from hypersphere.evaluation.embed import embedded_batches, plain_network
 from hypersphere.geometry import normalize
@@ -59,6 +60,11 @@ def load_run(folder: str | Path) -> tuple[Recipe, nn.Module]:
     folder = Path(folder)
     step, state = newest_state(folder)
     recipe = load_recipe(folder / "recipe.toml")
+    if digest(recipe) != state.get("recipe"):
+        raise ValueError(
+            f"{folder / 'recipe.toml'}: not the recipe of the checkpoint of step {step} ({digest(recipe)}, not"
+            f" {state.get('recipe')}): it was changed or exchanged after the run had begun"
+        )
     average = state.get("average")
     channels = 1 if recipe.data.grey else 3
     network = create_backbone(input_size=recipe.data.size, channels=channels, **recipe.backbone)

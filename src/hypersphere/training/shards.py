@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import torch
 from torch import Tensor, distributed
 
+from hypersphere.core import read_json
 from hypersphere.core.files import file_digest, make_folders, partial_name, sync_folder, write_atomically
 
 if TYPE_CHECKING:
@@ -116,11 +117,17 @@ def shapes_of_shards(folder: Path) -> dict[str, tuple[torch.Size, torch.dtype]]:
     return {name: (entry.size, entry.properties.dtype) for name, entry in entries.items()}
 
 
+def shards_digest(folder: Path) -> str:
+    """The digest of the list of digests: it stands for all files of a folder, and `check_shards` for the rest."""
+    listed = folder / _DIGESTS
+    return file_digest(listed) if listed.is_file() else ""
+
+
 def check_shards(folder: Path) -> None:
     """Raise ValueError unless every file is as the list of digests says, and the index is one that may be read."""
     try:
-        digests = json.loads((folder / _DIGESTS).read_bytes())
-    except (OSError, ValueError):
+        digests = read_json(folder / _DIGESTS)
+    except ValueError:
         raise ValueError(f"{folder}: not a complete folder of shards: {_DIGESTS} is missing or unreadable") from None
     if not isinstance(digests, dict) or _INDEX not in digests:
         raise ValueError(f"{folder / _DIGESTS}: expected the digest of {_INDEX} and of every file of data")

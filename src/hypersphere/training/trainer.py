@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
@@ -16,7 +17,7 @@ from torch.nn.parallel import DistributedDataParallel
 
 from hypersphere.core import Reporter
 from hypersphere.core.config import as_table, digest, to_toml
-from hypersphere.core.files import write_atomically
+from hypersphere.core.files import remove_partial, write_atomically
 from hypersphere.data import ImageSource, InMemory, Prefetcher, ProcessPrefetcher, cutmix, mixup
 from hypersphere.heads import Head, clip_grad_norm_
 from hypersphere.training.checkpoints import Checkpoints, Snapshots
@@ -40,6 +41,7 @@ from hypersphere.training.recipe import Recipe
 from hypersphere.training.runs import write_model
 from hypersphere.training.shard_state import common_state, load_common_state, load_state, save_state
 
+_RECIPE = re.compile(rb"# recipe ([0-9a-f]{12})\n")
 _PRECISIONS = {"bfloat16": torch.bfloat16, "float16": torch.float16}
 Evaluation = Callable[[nn.Module], Mapping[str, float]]
 Loaded = tuple[Tensor, Tensor]
@@ -116,7 +118,8 @@ class Trainer:
         self.unlabelled = bool((self.labels < 0).any())
         torch.manual_seed(recipe.train.seed)
         self.checkpoints = Checkpoints(folder / "checkpoints", recipe.train.keep)
-        start = None if self.checkpoints.steps() else start_of(recipe, folder)
+        self.begun = bool(self.checkpoints.steps())
+        start = None if self.begun else start_of(recipe, folder)
         self.backbone = make_backbone(recipe, start).to(self.device)
         self.backbone.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
         self.head = make_head(recipe, self.source, start, self.processes)
@@ -144,7 +147,17 @@ class Trainer:
         """Seconds spent waiting for images."""
 
     def run(self, progress: TrainingReporter | None = None, until: int | None = None) -> Trained:
-        """Train to the end (or to the step `until`), from the newest checkpoint if there is one."""
+        """Train to the end (or to the step `until`), from the newest checkpoint if there is one.
+
+        The folder is held meanwhile: another run in it is refused.
+        """
+        with self.processes.hold(self.folder):
+            if self.processes.first:
+                for folder in (self.folder, self.checkpoints.folder, self.snapshots.folder):
+                    remove_partial(folder)
+            return self._run(progress, until)
+
+    def _run(self, progress: TrainingReporter | None, until: int | None) -> Trained:
         self._take_up()
         logs = Logs([JsonLines(self.folder / "log.jsonl"), *self.loggers] if self.processes.first else [], self.step)
         stop = min(self.total, until if until is not None else self.total)
@@ -362,16 +375,18 @@ class Trainer:
         if not self.processes.agree(-1 if found is None else found[0]):
             raise ValueError(f"{self.folder}: the processes do not see the same checkpoints; they need one file system")
         if found is None:
+            if self.begun and self.recipe.train.start is not None:
+                raise ValueError(
+                    f"{self.checkpoints.folder}: none can be read; remove this folder to begin from train.start again"
+                )
+            self._refuse_another(name)
             if self.processes.first:
-                self.folder.mkdir(parents=True, exist_ok=True)
                 text = f"# recipe {name}\n{to_toml(as_table(self.recipe))}"
                 write_atomically(self.folder / "recipe.toml", text.encode())
             return
         step, state = found
         if state["recipe"] != name:
-            raise ValueError(
-                f"{self.folder} holds a run of another recipe ({state['recipe']}, not {name}): choose another folder"
-            )
+            raise ValueError(_another(self.folder, state["recipe"], name))
         self.backbone.load_state_dict(state["backbone"])
         if self.sharded:
             load_common_state(self.head, self.optimizer, state["head"], state["optimizer"])
@@ -385,6 +400,13 @@ class Trainer:
         if self.average is not None:
             self.average.network.load_state_dict(state["average"])
         self.step = step
+
+    def _refuse_another(self, name: str) -> None:
+        """A folder whose run of another recipe has no checkpoint yet is refused too."""
+        path = self.folder / "recipe.toml"
+        found = _RECIPE.match(path.read_bytes()) if path.is_file() else None
+        if self.processes.any(found is not None and found[1].decode() != name):
+            raise ValueError(_another(self.folder, found[1].decode() if found else "", name))
 
     def _save(self, logs: Logs) -> None:
         if self.sharded:
@@ -410,6 +432,10 @@ class Trainer:
             "average": self.average.network.state_dict() if self.average is not None else None,
         }
         self.checkpoints.save(self.step, state, score)
+
+
+def _another(folder: Path, there: str, name: str) -> str:
+    return f"{folder} holds a run of another recipe ({there}, not {name}): choose another folder"
 
 
 def _holding(asked: str, device: torch.device) -> torch.device:
