@@ -12,14 +12,20 @@ import numpy as np
 import numpy.typing as npt
 
 from hypersphere.core import import_extra
+from hypersphere.data.image_limits import (
+    MAX_PIXELS,
+    check_content,
+    check_scans,
+    cost_before_opening,
+    cost_of,
+    is_transparent,
+    reserved,
+)
 
 if TYPE_CHECKING:
     from PIL.Image import Image as PillowImage
 
 Image = npt.NDArray[np.uint8]
-
-MAX_PIXELS = 2**26
-"""Larger images (67 megapixels) are refused before they are decoded."""
 
 # Kind, suffix, and the bytes a file of that kind begins with.
 _KINDS: tuple[tuple[str, str, tuple[bytes, ...]], ...] = (
@@ -43,14 +49,15 @@ def decode(data: bytes, describe: str = "image") -> Image:
 
     EXIF orientation is applied; CMYK, palette and 16-bit samples are converted; transparent pixels are laid on white;
     of an animation the first frame is taken. JPEG, PNG, WebP, GIF, BMP, TIFF and PPM are known. simplejpeg decodes
-    plain JPEGs when it is installed, unless the environment has HYPERSPHERE_DECODER=pillow.
+    plain JPEGs when it is installed, unless the environment has HYPERSPHERE_DECODER=pillow. What an image may cost is
+    bounded by `image_limits`: pixels, scans of a JPEG, memory of one image and of all threads together.
 
     Args:
         data: the file's content.
         describe: which image this is, for the message.
 
     Raises:
-        UnreadableImage: empty, truncated, corrupt, of more than MAX_PIXELS pixels, or of another kind.
+        UnreadableImage: empty, truncated, corrupt, beyond the limits, or of another kind.
 
     Example:
         >>> decode(Path("face.jpg").read_bytes(), "face.jpg").shape
@@ -68,14 +75,16 @@ def decode(data: bytes, describe: str = "image") -> Image:
             return image
     plugin = _plugin(kind)
     try:
-        with plugin(io.BytesIO(data)) as picture:
-            width, height = picture.size
-            if width * height > MAX_PIXELS:
-                raise ValueError(f"{width}x{height} pixels, more than the {MAX_PIXELS:,} allowed")
+        check_content(kind, data)
+        with (
+            reserved(cost_before_opening(kind, data)),
+            plugin(io.BytesIO(data)) as picture,
+            reserved(cost_of(kind, data, picture)),
+        ):
             picture.load()
             return _to_rgb(_upright(picture), kind)
     except Exception as error:  # decoders raise anything at all on damaged files
-        raise UnreadableImage(f"{describe}: {error or type(error).__name__}") from error
+        raise UnreadableImage(f"{describe}: {str(error) or type(error).__name__}") from error
 
 
 def encode(image: Image, quality: int | None = None) -> bytes:
@@ -125,7 +134,8 @@ def _decode_fast(data: bytes) -> Image | None:
         height, width, colours, _ = simplejpeg.decode_jpeg_header(data)
         if colours in ("CMYK", "YCCK") or height * width > MAX_PIXELS:
             return None
-        image: Image = simplejpeg.decode_jpeg(data, colorspace="RGB")
+        with reserved(10 * height * width if check_scans(data, height * width) > 1 else 3 * height * width):
+            image: Image = simplejpeg.decode_jpeg(data, colorspace="RGB")
     except ValueError:
         return None
     return image
@@ -162,7 +172,7 @@ def _upright(picture: PillowImage) -> PillowImage:
 
 
 def _to_rgb(picture: PillowImage, kind: str) -> Image:
-    transparent = picture.mode in ("RGBA", "RGBa", "LA", "La", "PA") or "transparency" in picture.info
+    transparent = is_transparent(picture)
     if picture.mode == "RGB" and not transparent:
         return np.array(picture)
     if picture.mode.startswith("I;16") or (picture.mode == "I" and kind in ("Png", "Ppm")):
