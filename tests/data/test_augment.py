@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from torch import Tensor
 from torch.nn import functional
 
+from hypersphere.data import pixels
 from hypersphere.data.augment import KINDS, Augmentation, more_draws
 
 EVERYTHING = Augmentation(
@@ -147,6 +148,16 @@ def test_probability_half_changes_half_and_one_changes_all(name: str) -> None:
 def test_flip() -> None:
     x = images()
     assert torch.equal(EACH["flip"](x, seeded()), plain(x).flip(-1))
+    never = Augmentation(flip=0.5, shift=1e-12)
+    assert torch.equal(Augmentation(flip=0.5)(x, seeded()), never(x, seeded()))
+
+
+@pytest.mark.parametrize("resize", [False, True])
+def test_a_flip_mirrors_what_is_cropped(*, resize: bool) -> None:
+    x = images()
+    out = Augmentation(crop=1.0, crop_resize=resize)(x, seeded())
+    both = Augmentation(crop=1.0, crop_resize=resize, flip=1.0)(x, seeded())
+    torch.testing.assert_close(both, out.flip(-1), atol=1e-5, rtol=0)
 
 
 def test_shift_is_a_crop_of_the_padded_image() -> None:
@@ -234,6 +245,8 @@ def test_one_resampling_is_the_composition_of_its_parts(channels: int, *, resize
         cos, sin = math.cos(radians), math.sin(radians)
         back = about_the_middle(matrix((cos, -sin, 0), (sin, cos, 0)), 12, 14) @ back
         back = about_the_middle(matrix((1 / factor, 0, 0), (0, 1 / factor, 0)), 12, 14) @ back
+        if flip < 0.6:
+            back = about_the_middle(matrix((-1, 0, 0), (0, 1, 0)), 12, 14) @ back
         top, bottom, left, right = box if cropped < 0.6 else (0, 12, 0, 14)
         source = image.clone()
         if resize:
@@ -242,8 +255,6 @@ def test_one_resampling_is_the_composition_of_its_parts(channels: int, *, resize
         else:
             source = torch.zeros_like(image)
             source[:, top:bottom, left:right] = image[:, top:bottom, left:right]
-        if flip < 0.6:
-            back = about_the_middle(matrix((-1, 0, 0), (0, 1, 0)), 12, 14) @ back
         torch.testing.assert_close(result.double(), sampled(source, back), atol=1e-5, rtol=0)
 
 
@@ -313,6 +324,17 @@ def test_low_resolution_is_a_resize_there_and_back(height: int, width: int) -> N
             low = functional.interpolate(low, tuple(size), mode="bilinear", antialias=True)
         wanted = functional.interpolate(low, (height, width), mode="bilinear")[0]
         torch.testing.assert_close(result.double(), wanted, atol=1e-5, rtol=0)
+
+
+def test_low_resolution_works_on_the_chosen_images_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    x = torch.rand(40, 3, 24, 20, generator=seeded())
+    scale = torch.where(torch.rand(40, 1, generator=seeded(1)) < 0.3, 0.4, 1.0)
+    lowered, worked = pixels._lowered, []
+    monkeypatch.setattr(pixels, "_lowered", lambda *given: worked.append(len(given[0])) or lowered(*given))
+    out = pixels.lower_resolution(x, scale)
+    assert torch.equal(out, torch.where(scale[:, :, None, None] < 1, lowered(x, scale), x))
+    assert worked == [int((scale < 1).sum())]
+    assert 0 < worked[0] < 20
 
 
 def test_low_resolution_loses_detail_and_keeps_the_mean() -> None:

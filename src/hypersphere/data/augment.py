@@ -150,9 +150,10 @@ class Augmentation:
         """What the plan says, kind by kind; nothing here waits for the device."""
         names, widths = zip(*layout, strict=True)
         plan = dict(zip(names, torch.split(numbers, list(widths), 1), strict=True))
-        x = images.float()
         if "affine" in plan:
             x = pixels.move(images, plan["affine"], plan.get("kept"), blend=self._blends)
+        else:
+            x = (pixels.flip(images, plan["flip"]) if "flip" in plan else images).float()
         x = x / 255
         if "scale" in plan:
             x = pixels.lower_resolution(x, plan["scale"])
@@ -173,7 +174,9 @@ class Augmentation:
         height, width = images.shape[2:]
         u = torch.rand(len(images), _DRAWS, generator=generator, device=generator.device)
         plan = {name: self._per_channel(name, images, u) for name in ("mean", "std")}
-        if self.flip or self.shift or self.rotate or self.zoom or self.crop:
+        if self.flip and not (self.shift or self.rotate or self.zoom or self.crop):
+            plan["flip"] = (u[:, :1] < self.flip).float()
+        elif self.shift or self.rotate or self.zoom or self.crop:
             later = self.rotate or self.zoom or self.crop
             more = more_draws(u, _MORE) if later else u.new_ones(len(u), _MORE)  # 1 is below no probability
             box = self._crop_box(more, height, width) if self.crop else None
@@ -209,15 +212,16 @@ class Augmentation:
         low, high = self.zoom_range
         inverse = torch.where(more[:, 2] < self.zoom, (low * (high / low) ** more[:, 3]).reciprocal(), 1.0)
         cos, sin = angle.cos() * inverse, angle.sin() * inverse
-        middle_y, middle_x = (height - 1) / 2, (width - 1) / 2
         mirror = 1.0 - 2.0 * (u[:, 0] < self.flip)
-        a, b, c, d, e, f = cos, -sin, torch.zeros_like(cos), sin, cos, torch.zeros_like(cos)
+        middle_y, middle_x = u.new_tensor((height - 1) / 2), u.new_tensor((width - 1) / 2)
+        a, b, d, e = cos, -sin, sin, cos
         if box is not None:
             top, bottom, left, right = box.unbind(1)
-            a, b, c = a * (right - left) / width, b * (right - left) / width, (left + right - 1) / 2 - middle_x
-            d, e, f = d * (bottom - top) / height, e * (bottom - top) / height, (top + bottom - 1) / 2 - middle_y
-        c, f = a * across + b * down + c, d * across + e * down + f
-        return torch.stack([mirror * a, mirror * b, mirror * c + middle_x, d, e, f + middle_y], 1)
+            a, b = a * (right - left) / width, b * (right - left) / width
+            d, e = d * (bottom - top) / height, e * (bottom - top) / height
+            middle_y, middle_x = (top + bottom - 1) / 2, (left + right - 1) / 2
+        across, down = a * across + b * down, d * across + e * down
+        return torch.stack([mirror * a, mirror * b, mirror * across + middle_x, d, e, down + middle_y], 1)
 
     def _crop_box(self, more: Tensor, height: int, width: int) -> Tensor:
         """The rectangle of each image that is kept, as torchvision draws it, but cut where none fits, not central."""

@@ -41,23 +41,27 @@ def move(images: Tensor, affine: Tensor, box: Tensor | None, *, blend: bool) -> 
     return moved
 
 
+def flip(images: Tensor, chosen: Tensor) -> Tensor:
+    """Flip the images with a 1 in `chosen` (B, 1) left to right."""
+    return torch.where(chosen[:, :, None, None] > 0, images.flip(-1), images)
+
+
 def lower_resolution(x: Tensor, scale: Tensor) -> Tensor:
     """Shrink every image by its own factor, antialiased, and enlarge it again, both bilinear.
 
     Both are linear in rows and in columns: the image X becomes U_h D_h X (U_w D_w)^T, with the weights of
     `functional.interpolate(antialias=True)` in D and those of `functional.interpolate` in U. One product of matrices
-    for the rows of all images and one for their columns take the place of a loop over sizes.
+    for the rows of all images and one for their columns take the place of a loop over sizes. On a CPU the images that
+    stay as they are cost nothing; elsewhere the host would have to wait to know them.
 
     Args:
         x: (B, C, H, W), between 0 and 1.
         scale: (B, 1), the small size as a share of the whole one, rounded to pixels; 1 leaves an image as it is.
     """
-    height, width = x.shape[2:]
-    rows = _there_and_back(scale, height)
-    columns = rows if height == width else _there_and_back(scale, width)
-    low = (x.flatten(1, 2) @ columns.mT).view(x.shape)
-    low = (rows[:, None] @ low).clamp(0, 1)
-    return torch.where(scale[:, :, None, None] < 1, low, x)
+    if x.device.type == "cpu" and not torch.compiler.is_compiling():
+        chosen = (scale[:, 0] < 1).nonzero()[:, 0]
+        return x.index_copy(0, chosen, _lowered(x[chosen], scale[chosen]))
+    return torch.where(scale[:, :, None, None] < 1, _lowered(x, scale), x)
 
 
 def tone(x: Tensor, factors: Tensor) -> Tensor:
@@ -101,6 +105,14 @@ def _neighbours(
 def _inside(row: Tensor, column: Tensor, box: Tensor) -> Tensor:
     top, bottom, left, right = (each[:, None, None] for each in box.unbind(1))
     return (row >= top) & (row < bottom) & (column >= left) & (column < right)
+
+
+def _lowered(x: Tensor, scale: Tensor) -> Tensor:
+    height, width = x.shape[2:]
+    rows = _there_and_back(scale, height)
+    columns = rows if height == width else _there_and_back(scale, width)
+    low = (x.flatten(1, 2) @ columns.mT).view(x.shape)
+    return (rows[:, None] @ low).clamp(0, 1)
 
 
 def _there_and_back(scale: Tensor, size: int) -> Tensor:
