@@ -111,6 +111,23 @@ def test_round_trip_through_toml(tmp_path: Path, name: str, key: str) -> None:
     assert overlay({"a": 1}, {"a": {"b": 2}}) == {"a": {"b": 2}}
 
 
+def test_a_new_field_leaves_earlier_digests_as_they_are() -> None:
+    @dataclass(frozen=True, kw_only=True)
+    class Later(Outer):
+        added: float = 1.0
+        more: Inner = field(default_factory=Inner)
+
+    made = {"name": "x", "inner": Inner(rate=0.5), "free": {"a": 1}}
+    assert digest(Later(**made)) == digest(Outer(**made))  # type: ignore[arg-type]
+    changes: list[dict[str, Any]] = [
+        {"added": 2.0},
+        {"more": Inner(rate=0.2)},
+        {"inner": Inner(rate=0.2)},
+        {"free": {}},
+    ]
+    assert len({digest(Later(**{**made, **change})) for change in [{}, *changes]}) == 5  # type: ignore[arg-type]
+
+
 def test_of_steps_and_epochs_the_one_above_stays() -> None:
     below = {"train": {"steps": 100, "seed": 1}}
     assert override(below, ["train.epochs=3"]) == {"train": {"epochs": 3, "seed": 1}}

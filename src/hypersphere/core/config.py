@@ -113,9 +113,26 @@ def as_table(config: Any) -> Any:
 
 
 def digest(config: Any) -> str:
-    """A short hash of a configuration, the same for the same settings."""
-    text = json.dumps(as_table(config), sort_keys=True)
+    """A short hash of a configuration, the same for the same settings.
+
+    Fields at their defaults do not count, so that a new one leaves the hashes of earlier configurations as they are.
+    """
+    text = json.dumps(_chosen(config), sort_keys=True)
     return hashlib.sha256(text.encode()).hexdigest()[:12]
+
+
+def _chosen(config: Any) -> Any:
+    """`as_table` without the fields of dataclasses that are at their defaults."""
+    if not dataclasses.is_dataclass(config):
+        return as_table(config)
+    chosen = {}
+    for field in dataclasses.fields(config):
+        value, default = getattr(config, field.name), field.default
+        if field.default_factory is not dataclasses.MISSING:
+            default = field.default_factory()
+        if value != default:
+            chosen[field.name] = _chosen(value)
+    return chosen
 
 
 def to_toml(table: Mapping[str, Any], prefix: str = "") -> str:

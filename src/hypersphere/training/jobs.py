@@ -19,7 +19,7 @@ import numpy.typing as npt
 import torch
 from torch import multiprocessing
 
-from hypersphere.core.config import as_table, digest
+from hypersphere.core.config import digest
 from hypersphere.core.files import write_atomically
 from hypersphere.data import ImageSource, InMemory
 from hypersphere.evaluation import Difference, Verification, compare_repeated, embed
@@ -107,13 +107,12 @@ class RunRecord:
 
 def run_key(recipe: Recipe) -> str:
     """A hash of a recipe that does not depend on where its data lie: of their paths only the last name counts."""
-    table = as_table(recipe)
-    data = table["data"]
-    data.pop("device", None)
-    for place, name in ((data, "source"), (data["validation"], "pairs"), (data["validation"], "images")):
-        if name in place:
-            place[name] = Path(place[name]).name
-    return digest(table)
+    data, validation = recipe.data, recipe.data.validation
+    pairs, images = (None if path is None else Path(path).name for path in (validation.pairs, validation.images))
+    placeless = replace(
+        data, source=Path(data.source).name, device=None, validation=replace(validation, pairs=pairs, images=images)
+    )
+    return digest(replace(recipe, data=placeless))
 
 
 class RecordFile:
