@@ -1,5 +1,8 @@
 """`hypersphere data`: what it prints and writes, and how it fails."""
 
+import io
+import json
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -224,9 +227,9 @@ def test_errors_are_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str])
         (["convert", root, tmp_path / "x", "--to", "cifar"], "32x32 in colour"),
         (["overlap", root], "give two sets, or --embeddings with two arrays"),
         (["overlap", root, root, "--embeddings", "a", "b"], "give two sets, or --embeddings"),
-        (["overlap", "--embeddings", tmp_path / "a.npy", tmp_path / "b.npy"], "No such file"),
-        (["overlap", "--embeddings", tmp_path / "objects.npy", tmp_path / "objects.npy"], "not an .npy array"),
-        (["overlap", "--embeddings", tmp_path / "two.npz", tmp_path / "two.npz"], "several arrays; expected one"),
+        (["overlap", "--embeddings", tmp_path / "a.npy", tmp_path / "b.npy"], "no such file"),
+        (["overlap", "--embeddings", tmp_path / "objects.npy", tmp_path / "objects.npy"], "not a readable .npy array"),
+        (["overlap", "--embeddings", tmp_path / "two.npz", tmp_path / "two.npz"], "two.npz: not a readable .npy array"),
     ]
     for words, message in cases:
         assert message in run(capsys, *words, status=2)
@@ -247,3 +250,34 @@ def test_help_shows_the_formats_and_what_a_model_is(capsys: pytest.CaptureFixtur
             main(["data", *words])
         assert leaving.value.code == 0
         assert message in " ".join(capsys.readouterr().out.split())
+
+
+@pytest.mark.parametrize("encoding", ["ascii", "utf-8"])
+def test_names_that_the_output_cannot_hold_are_escaped(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, encoding: str
+) -> None:
+    names = ("Ägir", "\udce9tienne")
+    for folder in ("a", "b"):
+        make_folder(tmp_path / folder, people=names)
+    for words in ([], ["--json"]):
+        stream = io.BytesIO()
+        monkeypatch.setattr("sys.stdout", io.TextIOWrapper(stream, encoding))
+        assert main(["data", "overlap", str(tmp_path / "a"), str(tmp_path / "b"), *words]) == 0
+        shown = stream.getvalue().decode(encoding)
+        if words:
+            assert [pair["first"] for pair in json.loads(shown)["pairs"]] == list(names)
+        else:
+            assert shown.splitlines()[1:] == ["\\xc4gir" if encoding == "ascii" else "Ägir", "\\udce9tienne"]
+
+
+@pytest.mark.parametrize(("place", "status"), [("set", 0), ("nowhere", 2)])
+@pytest.mark.parametrize("words", [[], ["--json"]])
+def test_a_closed_output_is_one_that_nobody_reads(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: list[str], place: str, status: int
+) -> None:
+    make_folder(tmp_path / "set")
+    monkeypatch.setattr("sys.stdout", None)
+    monkeypatch.setattr("sys.stderr", None)
+    assert main(["data", "inspect", str(tmp_path / place), *words]) == status
+    sys.stdout.close()
+    sys.stderr.close()

@@ -1,11 +1,12 @@
 """Image folders and list files."""
 
+import os
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from hypersphere.data import ArraySource, FolderSource, ListSource, Subset, write_folder, write_list
+from hypersphere.data import ArraySource, FolderSource, ListSource, Subset, check_readable, write_folder, write_list
 from tests.data.samples import PEOPLE, Failing, arrays, make_folder, picture, same_images, saved
 
 
@@ -180,3 +181,17 @@ def test_lists_that_cannot_be_written(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="is not a file of its own; convert to an image folder first"):
         write_list(arrays(), tmp_path / "list.txt")
     assert [path.name for path in tmp_path.iterdir()] == ["set"]
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="this system has no named pipes")
+def test_a_pipe_or_a_monster_is_unreadable(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    root = make_folder(tmp_path / "set")
+    os.mkfifo(root / "Ada" / "9.jpg")
+    (root / "Bo_Lee" / "9.jpg").write_bytes(bytes(5000))
+    monkeypatch.setattr("hypersphere.data.folder.MAX_BYTES", 4999)
+    source = FolderSource(root)
+    messages = [message for _, message in check_readable(source, limit_share=1.0).unreadable]
+    assert messages == [
+        f"{root}/Ada/9.jpg: not a regular file",
+        f"{root}/Bo_Lee/9.jpg: 5,000 bytes, more than the 4,999 of an image",
+    ]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import io
 import os
 import platform
 import shlex
@@ -43,6 +44,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         0; 1 where the work failed; 2 where what was asked for cannot be done (so does argparse); 130 after Ctrl-C; 141
         where whoever read the output has gone; 143 after SIGTERM.
     """
+    _prepare_output()
     options, rest = build_parser().parse_known_args(arguments)
     _take_settings(options, rest)
     options.command = shlex.join(["hypersphere", *(sys.argv[1:] if arguments is None else arguments)])
@@ -52,7 +54,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         with plain_warnings(), _tidy_after_sigterm(), redirect_stdout(sys.stderr) if options.json else nullcontext():
             results = find_run(options.run)(options)
         if options.json and results is not None:
-            print(results.to_json())
+            print(results.to_json(sys.stdout.encoding or "utf-8"))
         sys.stdout.flush()
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -66,6 +68,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if options.verbose:
         _say_how(time.monotonic() - start)
     return 0 if results is None else results.status
+
+
+def _prepare_output() -> None:
+    """Let names that an output cannot hold be printed with escapes, and a closed output be one that nobody reads."""
+    for name in ("stdout", "stderr"):
+        stream = getattr(sys, name)
+        if stream is None:
+            setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: SIM115
+        elif isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
 
 
 @contextmanager

@@ -29,9 +29,15 @@ class Results:
     document: Mapping[str, Any]
     status: int = 0
 
-    def to_json(self) -> str:
-        """The document as JSON text; what is not finite is null."""
-        return json.dumps(_plain(self.document), indent=1, ensure_ascii=False, allow_nan=False)
+    def to_json(self, encoding: str = "utf-8") -> str:
+        """The document as JSON text, in ASCII where the encoding lacks a letter; what is not finite is null."""
+        plain = _plain(self.document)
+        text = json.dumps(plain, indent=1, ensure_ascii=False, allow_nan=False)
+        try:
+            text.encode(encoding)
+        except UnicodeEncodeError:
+            return json.dumps(plain, indent=1, allow_nan=False)
+        return text
 
 
 def _plain(value: Any) -> Any:

@@ -9,7 +9,8 @@ import numpy as np
 import numpy.typing as npt
 
 from hypersphere.core import Reporter, check_choice
-from hypersphere.core.files import Staged
+from hypersphere.core.files import Staged, refuse_existing
+from hypersphere.data.files import stage_beside
 from hypersphere.data.folder import FolderSource
 from hypersphere.data.idx import stack_images
 from hypersphere.data.source import ArraySource, ImageSource, name_lines, names_of, read_name_lines
@@ -122,12 +123,17 @@ def write_cifar(
         columns.insert(0, coarse.astype(np.uint8)[:, None])
     records = np.concatenate([*columns, pixels], axis=1)
     names = folder / ("batches.meta.txt" if coarse is None else "fine_label_names.txt")
+    first, rest = records, []
+    if coarse is not None:
+        main = folder / f"{split}.bin"
+    elif split == "test":
+        main = folder / "test_batch.bin"
+    else:
+        main = folder / "data_batch_1.bin"
+        first, *rest = (records[start : start + BATCH] for start in range(0, len(records), BATCH))
+    refuse_existing(main)
     with Staged() as stage:
-        if coarse is not None:
-            stage.open(folder / f"{split}.bin").write(records.tobytes())
-        elif split == "test":
-            stage.open(folder / "test_batch.bin").write(records.tobytes())
-        else:
-            for number, start in enumerate(range(0, len(records), BATCH), start=1):
-                stage.open(folder / f"data_batch_{number}.bin").write(records[start : start + BATCH].tobytes())
         stage.open(names, replace=True).write(name_lines(names_of(source), names))
+        for number, batch in enumerate(rest, start=2):
+            stage_beside(stage, folder / f"data_batch_{number}.bin", batch.tobytes())
+        stage.open(main).write(first.tobytes())

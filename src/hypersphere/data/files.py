@@ -7,6 +7,9 @@ import threading
 from pathlib import Path
 from typing import Any, BinaryIO
 
+from hypersphere.core.files import Staged
+from hypersphere.data.image_limits import MAX_BYTES
+
 IMAGE_SUFFIXES = frozenset({".jpg", ".jpeg", ".png", ".webp", ".bmp", ".gif", ".tif", ".tiff", ".ppm", ".pgm"})
 
 
@@ -100,6 +103,8 @@ class ByteFile:
                 f"{self.path}: {size} bytes at offset {offset} lie outside of the file ({self.size} bytes); "
                 "it is truncated, or its index belongs to another file"
             )
+        if size > MAX_BYTES:
+            raise ValueError(f"{self.path}: {size:,} bytes at offset {offset}, more than the {MAX_BYTES:,} of an image")
         with self._lock:
             if self._file is None:
                 self._file = self.path.open("rb", buffering=0)
@@ -111,3 +116,13 @@ class ByteFile:
         if len(data) < size:
             raise ValueError(f"{self.path}: ends within the {size} bytes at offset {offset}; it was cut off")
         return data
+
+
+def stage_beside(stage: Staged, path: Path, data: bytes) -> None:
+    """Write a file that belongs to another one, which is staged after it and so renamed after it.
+
+    One that is there already is refused, unless it has this very content: so a conversion that was killed between the
+    two renames leaves it, and can be run again.
+    """
+    left = path.is_file() and path.stat().st_size == len(data) and path.read_bytes() == data
+    stage.open(path, replace=left).write(data)

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import os
+import stat
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from hypersphere.core import Reporter
 from hypersphere.core.files import staged_folder
 from hypersphere.data.files import is_image_name, safe_name
+from hypersphere.data.image_limits import MAX_BYTES
 from hypersphere.data.images import UnreadableImage, encode, suffix_of
 from hypersphere.data.source import (
     EncodedSource,
@@ -44,11 +46,21 @@ class FileSource(EncodedSource):
 
     def encoded(self, index: int) -> bytes:
         """The file's content."""
-        try:
-            with open(os.path.join(self.root, self.files[index]), "rb") as file:
-                return file.read()
-        except OSError as error:
-            raise UnreadableImage(f"{self.describe(index)}: {error.strerror or error}") from error
+        return read_image_file(os.path.join(self.root, self.files[index]))
+
+
+def read_image_file(path: str) -> bytes:
+    """The content of a regular file: one of another kind, such as a pipe, could keep the reader waiting for ever."""
+    try:
+        status = os.stat(path)
+        if not stat.S_ISREG(status.st_mode):
+            raise UnreadableImage(f"{path}: not a regular file")
+        if status.st_size > MAX_BYTES:
+            raise UnreadableImage(f"{path}: {status.st_size:,} bytes, more than the {MAX_BYTES:,} of an image")
+        with open(path, "rb") as file:
+            return file.read()
+    except OSError as error:
+        raise UnreadableImage(f"{path}: {error.strerror or error}") from error
 
 
 class FolderSource(FileSource):

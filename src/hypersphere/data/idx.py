@@ -14,7 +14,8 @@ import numpy as np
 import numpy.typing as npt
 
 from hypersphere.core import INT64_MAX, Reporter, check_choice
-from hypersphere.core.files import Staged
+from hypersphere.core.files import Staged, refuse_existing
+from hypersphere.data.files import stage_beside
 from hypersphere.data.source import ArraySource, ImageSource, shape_of
 
 _TYPES = {0x08: ">u1", 0x09: ">i1", 0x0B: ">i2", 0x0C: ">i4", 0x0D: ">f4", 0x0E: ">f8"}
@@ -103,17 +104,17 @@ def _read_up_to(file: BinaryIO | gzip.GzipFile, size: int, path: Path) -> bytes:
 def write_idx(array: npt.NDArray[Any], path: str | Path) -> None:
     """Write an array as an idx file, gzipped where the name ends in `.gz`."""
     with Staged() as stage:
-        _stage_idx(stage, array, Path(path))
+        stage.open(Path(path)).write(_idx_bytes(array, Path(path)))
 
 
-def _stage_idx(stage: Staged, array: npt.NDArray[Any], path: Path) -> None:
+def _idx_bytes(array: npt.NDArray[Any], path: Path) -> bytes:
     codes = {np.dtype(kind).newbyteorder("="): code for code, kind in _TYPES.items()}
     code = codes.get(array.dtype.newbyteorder("="))
     if code is None or not 1 <= array.ndim <= 255:
         raise ValueError(f"{path}: an idx file cannot hold {array.dtype} of {array.ndim} dimensions")
     header = struct.pack(f">HBB{array.ndim}I", 0, code, array.ndim, *array.shape)
     content = header + np.ascontiguousarray(array, dtype=_TYPES[code]).tobytes()
-    stage.open(path).write(gzip.compress(content, mtime=0) if path.suffix == ".gz" else content)
+    return gzip.compress(content, mtime=0) if path.suffix == ".gz" else content
 
 
 def write_mnist(
@@ -139,9 +140,11 @@ def write_mnist(
         if (images != images[:, :, :, :1]).any():
             raise ValueError(f"{path}: idx files hold grey images; the source has colour")
         images = images[:, :, :, :1]
+    image_path, label_path = (Path(path) / f"{prefix}-{what}-ubyte.gz" for what in ("images-idx3", "labels-idx1"))
+    refuse_existing(image_path)
     with Staged() as stage:
-        _stage_idx(stage, images[:, :, :, 0], Path(path) / f"{prefix}-images-idx3-ubyte.gz")
-        _stage_idx(stage, np.asarray(source.labels).astype(np.uint8), Path(path) / f"{prefix}-labels-idx1-ubyte.gz")
+        stage_beside(stage, label_path, _idx_bytes(np.asarray(source.labels).astype(np.uint8), label_path))
+        stage.open(image_path).write(_idx_bytes(images[:, :, :, 0], image_path))
 
 
 def stack_images(source: ImageSource, progress: Reporter | None = None) -> npt.NDArray[np.uint8]:

@@ -16,6 +16,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
+MAX_BYTES = 2**30
+"""Bytes of an encoded image."""
 MAX_PIXELS = 2**26
 """Pixels of an image (67 megapixels)."""
 MAX_SCANNED_PIXELS = 2**30

@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from hypersphere.core import is_integer
 from hypersphere.data.files import IMAGE_SUFFIXES, ByteFile, Root, is_image_name, safe_name
-from hypersphere.data.images import UnreadableImage
+from hypersphere.data.folder import read_image_file
 from hypersphere.data.packs import PackSource
 from hypersphere.data.source import EncodedSource
 from hypersphere.data.tar import read_entries
@@ -105,7 +105,7 @@ class ImageFiles(EncodedSource):
 
     def encoded(self, index: int) -> bytes:
         """The file's content."""
-        return _read_file(Path(self.files[index]))
+        return read_image_file(self.files[index])
 
 
 def _readers(path: Path, names: Sequence[str]) -> list[Reader | None]:
@@ -126,15 +126,8 @@ def _in_folder(root: Root, names: Sequence[str]) -> list[Reader | None]:
         safe, stem = safe_name(name, str(root.path)), _stem(name)
         tries = [safe, *(stem + suffix for suffix in sorted(IMAGE_SUFFIXES))]
         found = next((one for one in tries if root.check(one, str(root.path))), None)
-        readers.append(None if found is None else partial(_read_file, root.path / found))
+        readers.append(None if found is None else partial(read_image_file, str(root.path / found)))
     return readers
-
-
-def _read_file(path: Path) -> bytes:
-    try:
-        return path.read_bytes()
-    except OSError as error:
-        raise UnreadableImage(f"{path}: {error.strerror or error}") from error
 
 
 def _in_archives(paths: Sequence[Path], names: Sequence[str]) -> list[Reader | None]:

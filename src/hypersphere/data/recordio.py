@@ -11,8 +11,8 @@ import numpy as np
 import numpy.typing as npt
 
 from hypersphere.core import Reporter, parse_integer
-from hypersphere.core.files import Staged
-from hypersphere.data.files import ByteFile
+from hypersphere.core.files import Staged, refuse_existing
+from hypersphere.data.files import ByteFile, stage_beside
 from hypersphere.data.folder import stored_images
 from hypersphere.data.images import UnreadableImage, suffix_of
 from hypersphere.data.source import (
@@ -245,7 +245,7 @@ def _read_names(path: Path, kept: list[int]) -> list[str]:
 def _write_names(stage: Staged, path: Path, names: list[str]) -> None:
     if names == [str(k) for k in range(len(names))]:
         return
-    stage.open(_names_path(path)).write(name_lines(names, path))
+    stage_beside(stage, _names_path(path), name_lines(names, path))
 
 
 def read_record(file: ByteFile, offset: int) -> bytes:
@@ -345,12 +345,13 @@ def write_records(
     order = np.argsort(labels, kind="stable")
     bounds = np.searchsorted(labels[order], np.arange(identities + 1)) + 1
     height, width = source.read(int(order[0])).shape[:2]
-    if path.with_name("property").exists():
+    refuse_existing(path)
+    if path.with_name("property").exists() and any(path.parent.glob("*.rec")):
         raise ValueError(f"{path.with_name('property')} exists already: one folder holds one pack; choose another")
     with Staged() as stage:
-        records, index = stage.open(path), stage.open(path.with_suffix(".idx"))
-        stage.open(path.with_name("property")).write(f"{identities},{height},{width}\n".encode())
+        stage_beside(stage, path.with_name("property"), f"{identities},{height},{width}\n".encode())
         _write_names(stage, path, names_of(source))
+        index, records = stage.open(path.with_suffix(".idx"), replace=True), stage.open(path)
 
         def write(key: int, record: bytes) -> None:
             index.write(f"{key}\t{records.tell()}\n".encode())
