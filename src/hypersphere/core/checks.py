@@ -12,7 +12,7 @@ from typing import Any
 def nearest(word: str, known: Iterable[str]) -> str:
     """A hint for an unknown word: the known one that it resembles, if any, and all of them."""
     names = sorted(known)
-    close = difflib.get_close_matches(word.lower(), names, n=1, cutoff=0.6)
+    close = difflib.get_close_matches(word[:100].lower(), names, n=1, cutoff=0.6)
     hint = f"did you mean {close[0]!r}? " if close else ""
     return f"{hint}Known: {', '.join(names)}"
 
@@ -31,6 +31,8 @@ def check_finite_number(name: str, value: Any) -> float:
         number = float(value)
     except (TypeError, ValueError):
         raise ValueError(f"{name}={value!r} is not a number") from None
+    except OverflowError:
+        raise ValueError(f"{name} is a number too large for any computation") from None
     if not math.isfinite(number):
         raise ValueError(f"{name}={number} must be finite")
     return number

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import json
+import math
 import tomllib
 import types
 from collections.abc import Mapping, Sequence
@@ -14,6 +15,9 @@ from typing import Any, TypeVar, Union, get_args, get_origin, get_type_hints
 from hypersphere.core.checks import nearest
 
 C = TypeVar("C")
+_LEVELS = 32
+_BASES = 32
+_BYTES = 2**24
 
 
 def load_toml(path: str | Path, children: tuple[Path, ...] = ()) -> dict[str, Any]:
@@ -21,18 +25,27 @@ def load_toml(path: str | Path, children: tuple[Path, ...] = ()) -> dict[str, An
     path = Path(path)
     if path.resolve() in children:
         raise ValueError(f"{path} is its own base")
+    if len(children) > _BASES:
+        raise ValueError(f"{path}: the base of the base ... of a file, more than {_BASES} times")
     try:
-        table = tomllib.loads(path.read_text(encoding="utf-8"))
+        with path.open("rb") as file:
+            data = file.read(_BYTES + 1)
     except FileNotFoundError:
         raise ValueError(f"{path}: there is no such file") from None
     except OSError as error:
         raise ValueError(f"{path}: expected a TOML file ({error.strerror})") from None
+    if len(data) > _BYTES:
+        raise ValueError(f"{path}: more than {_BYTES:,} bytes; no TOML file of hypersphere is that large")
+    try:
+        table = _parse(data.decode("utf-8"))
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise ValueError(f"{path}: not valid TOML: {error}") from None
+    except ValueError as error:
+        raise ValueError(f"{path}: {error}") from None
     base = table.pop("base", None)
     if base is None:
         return table
-    if not isinstance(base, str):
+    if not isinstance(base, str) or "\0" in base:
         raise ValueError(f"{path}: base must be the path of another file, not {base!r}")
     return overlay(load_toml(path.parent / base, (*children, path.resolve())), table)
 
@@ -62,16 +75,70 @@ def override(table: Mapping[str, Any], settings: Sequence[str]) -> dict[str, Any
     for setting in settings:
         name, equals, text = setting.partition("=")
         keys = name.strip().split(".")
-        if not equals or not all(keys):
-            raise ValueError(f"{setting!r} is no setting: write key.sub=value")
+        if not equals or not all(keys) or len(keys) > _LEVELS:
+            raise ValueError(f"{setting[:200]!r} is no setting: write key.sub=value")
         try:
-            value = tomllib.loads(f"value = {text}")["value"]
-        except tomllib.TOMLDecodeError:
-            value = text.strip()
+            value = _setting(text)
+        except ValueError as error:
+            raise ValueError(f"{setting[:200]!r}: {error}") from None
         for key in reversed(keys):
             value = {key: value}
         merged = overlay(merged, value)
     return merged
+
+
+def _setting(text: str) -> Any:
+    try:
+        table = _parse(f"value = {text}")
+    except tomllib.TOMLDecodeError:
+        table = {"value": text.strip()}
+        _check_plain(table)
+    if len(table) > 1:
+        raise ValueError("one value, not several lines")
+    return table["value"]
+
+
+def _parse(text: str) -> dict[str, Any]:
+    """TOML text as a table of numbers, strings and lists; ValueError for what no configuration has."""
+    try:
+        table = tomllib.loads(text)
+    except RecursionError:
+        raise ValueError(f"lists and tables more than {_LEVELS} deep") from None
+    _check_plain(table)
+    return table
+
+
+def _check_plain(table: Mapping[str, Any]) -> None:
+    """Raise ValueError unless all is text, finite numbers of 64 bits, lists and tables, and not too deep."""
+    level: list[tuple[str, Any]] = list(table.items())
+    for _ in range(_LEVELS):
+        inner: list[tuple[str, Any]] = []
+        for name, value in level:
+            if isinstance(value, Mapping):
+                inner += ((f"{name}.{key}", each) for key, each in value.items())
+            elif isinstance(value, list | tuple):
+                inner += ((f"{name}[{place}]", each) for place, each in enumerate(value))
+            else:
+                _check_value(name, value)
+        if not inner:
+            return
+        level = inner
+    raise ValueError(f"lists and tables more than {_LEVELS} deep")
+
+
+def _check_value(name: str, value: Any) -> None:
+    if isinstance(value, bool):
+        return
+    if isinstance(value, int):
+        if not -(2**63) <= value < 2**63:
+            raise ValueError(f"{name} is a number beyond 64 bits")
+    elif isinstance(value, float):
+        if not math.isfinite(value):
+            raise ValueError(f"{name}={value} must be finite")
+    elif not isinstance(value, str):
+        raise ValueError(f"{name}={value} is a {type(value).__name__}; expected text, a number, a list or a table")
+    elif not value.isascii() and any("\ud800" <= letter <= "\udfff" for letter in value):
+        raise ValueError(f"{name}={value!r} is not UTF-8 text")
 
 
 def build(schema: type[C], table: Mapping[str, Any], where: str = "") -> C:
@@ -147,20 +214,25 @@ def to_toml(table: Mapping[str, Any], prefix: str = "") -> str:
 
 def _key(key: str) -> str:
     bare = key.isascii() and key.replace("_", "").replace("-", "").isalnum()
-    return key if bare else json.dumps(key, ensure_ascii=False)
+    return key if bare else json.dumps(key, ensure_ascii=False).replace("\x7f", "\\u007f")
 
 
 def to_value(value: Any) -> str:
     """A plain value as TOML text."""
     if isinstance(value, list | tuple):
         return f"[{', '.join(to_value(entry) for entry in value)}]"
-    return json.dumps(value, ensure_ascii=False)
+    if isinstance(value, Mapping):
+        return f"{{{', '.join(f'{_key(str(key))} = {to_value(entry)}' for key, entry in value.items())}}}"
+    if isinstance(value, float) and not math.isfinite(value):
+        return str(value)
+    return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
 
 
 def _value(hint: Any, value: Any, name: str) -> Any:
     """`value` as the type `hint`, or an error that says what was expected."""
     origin, arguments = get_origin(hint), get_args(hint)
     if hint is Any:
+        _check_plain({name: value})
         return value
     if origin in (Union, types.UnionType):
         return _one_of(arguments, value, name)
@@ -204,6 +276,8 @@ def _tuple(arguments: tuple[Any, ...], value: Any, name: str) -> tuple[Any, ...]
 
 
 def _plain(hint: Any, value: Any, name: str) -> Any:
+    if isinstance(value, int | float | str):
+        _check_value(name, value)
     if hint is float and isinstance(value, int) and not isinstance(value, bool):
         return float(value)
     matches = isinstance(value, hint) and not (hint in (int, float) and isinstance(value, bool))

@@ -32,7 +32,7 @@ def whole_file(path: str | os.PathLike[str]) -> Iterator[Path]:
     temporary = partial_name(target).with_suffix(f".partial{target.suffix}")
     _create(temporary, target).close()
     try:
-        with _naming(target, temporary):
+        with naming_file(target, temporary):
             yield temporary
             _sync_file(temporary)
             temporary.replace(target)
@@ -87,18 +87,18 @@ class Staged:
 
     def _commit(self) -> None:
         for file, _, path in self._files:
-            with _naming(path):
+            with naming_file(path):
                 file.flush()
                 os.fsync(file.fileno())
                 file.close()
         for _, temporary, path in self._files:
             new = not path.exists()
-            with _naming(path, temporary):
+            with naming_file(path, temporary):
                 temporary.replace(path)
             if new:
                 self._new.append(path)
         for folder in {path.parent for _, _, path in self._files}:
-            with _naming(folder):
+            with naming_file(folder):
                 sync_folder(folder)
 
 
@@ -152,7 +152,7 @@ def make_folders(folder: Path) -> list[Path]:
     missing = [one for one in (folder, *folder.parents) if not one.exists()]
     folder.mkdir(parents=True, exist_ok=True)
     for one in missing:
-        with _naming(one):
+        with naming_file(one):
             sync_folder(one.parent)
     return missing
 
@@ -175,34 +175,8 @@ def sync_folder(folder: Path) -> None:
         os.close(handle)
 
 
-class _Raw(io.FileIO):
-    """A new file that no link leads to, whose errors name the file that it will be."""
-
-    def __init__(self, temporary: Path, path: Path) -> None:
-        super().__init__(temporary, "xb", opener=_without_links)
-        self._path = path
-
-    def write(self, data: Any) -> int:
-        with _naming(self._path):
-            return super().write(data) or 0
-
-
-def _without_links(path: str, flags: int) -> int:
-    return os.open(path, flags | getattr(os, "O_NOFOLLOW", 0), 0o666)
-
-
-def _create(temporary: Path, path: Path) -> BinaryIO:
-    with _naming(path, temporary):
-        return io.BufferedWriter(_Raw(temporary, path), _BUFFER)
-
-
-def _sync_file(path: Path) -> None:
-    with path.open("rb+") as file:
-        os.fsync(file.fileno())
-
-
 @contextlib.contextmanager
-def _naming(path: Path, temporary: Path | None = None) -> Iterator[None]:
+def naming_file(path: Path, temporary: Path | None = None) -> Iterator[None]:
     """Let an error of the system that names no file, or the temporary one, name the file that was to be written."""
     try:
         yield
@@ -211,3 +185,29 @@ def _naming(path: Path, temporary: Path | None = None) -> Iterator[None]:
             raise
         kept = "; the previous one is untouched" if path.is_file() else ""
         raise OSError(f"{path}: not written ({error.strerror}){kept}") from error
+
+
+class _Raw(io.FileIO):
+    """A new file that no link leads to, whose errors name the file that it will be."""
+
+    def __init__(self, temporary: Path, path: Path) -> None:
+        super().__init__(temporary, "xb", opener=_without_links)
+        self._path = path
+
+    def write(self, data: Any) -> int:
+        with naming_file(self._path):
+            return super().write(data) or 0
+
+
+def _without_links(path: str, flags: int) -> int:
+    return os.open(path, flags | getattr(os, "O_NOFOLLOW", 0), 0o666)
+
+
+def _create(temporary: Path, path: Path) -> BinaryIO:
+    with naming_file(path, temporary):
+        return io.BufferedWriter(_Raw(temporary, path), _BUFFER)
+
+
+def _sync_file(path: Path) -> None:
+    with path.open("rb+") as file:
+        os.fsync(file.fileno())

@@ -177,7 +177,8 @@ class Snapshots:
 
     def __init__(self, folder: Path, total: int, count: int, every: int) -> None:
         self.folder = folder
-        self.steps = [step for step in (total - every * back for back in reversed(range(count))) if step > 0]
+        count = min(count, (total - 1) // every + 1)
+        self.steps = range(total - every * (count - 1), total + 1, every)
 
     def due(self, step: int) -> bool:
         """Whether one is to be taken after this step."""

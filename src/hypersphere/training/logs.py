@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from hypersphere.core import import_extra, parse_json
-from hypersphere.core.files import write_atomically
+from hypersphere.core.files import naming_file, write_atomically
 
 _NAMED = 3
 _WORDS = {
@@ -79,7 +79,7 @@ class JsonLines:
         write_atomically(self.path, "".join(json.dumps(record) + "\n" for record in kept).encode())
 
     def write(self, record: dict[str, Any]) -> None:
-        with self.path.open("a", encoding="utf-8") as file:
+        with naming_file(self.path), self.path.open("a", encoding="utf-8") as file:
             file.write(json.dumps(record, allow_nan=False) + "\n")
 
     def close(self) -> None:

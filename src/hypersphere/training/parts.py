@@ -42,6 +42,8 @@ def check_parts(recipe: Recipe) -> None:
         create(**recipe.backbone)
     options = {key: value for key, value in recipe.head.items() if key not in _NOT_CHECKED}
     counts = options.get("class_counts", [1] * _FEW_CLASSES)
+    if not isinstance(counts, list | tuple):
+        raise ValueError(f"head.class_counts={counts!r} must be a list, the number of images of each class")
     if "class_counts" in inspect.signature(OBJECTIVES[options["name"]]).parameters:
         options["class_counts"] = counts
     create_head(dim=recipe.backbone["dim"], num_classes=len(counts), **options)

@@ -17,6 +17,9 @@ _FILLED_IN = {
     "backbone": ("input_size", "channels"),
     "head": ("dim", "num_classes", "device", "dtype", "shard", "reduction"),
 }
+_MOST_IMAGES = 10**8
+_LARGEST_SIDE = 4096
+_LARGEST_DIM = 2**16
 FIRST_STAGE = "the first stage"
 """What `train.start` of a second stage says: the folder above its own, wherever that is."""
 
@@ -44,7 +47,7 @@ class ValidationSettings:
         check_range("identities", self.identities, 0)
         if self.identities >= 1 and self.identities != int(self.identities):
             raise ValueError(f"identities={self.identities} must be a share below 1, or a whole number")
-        check_range("count", self.count, 2)
+        check_range("count", self.count, 2, _MOST_IMAGES)
         if (self.pairs is None) != (self.images is None):
             raise ValueError("pairs and images belong together: the list, and where its images are")
 
@@ -104,6 +107,10 @@ class DataSettings:
         check_range("label_noise", self.label_noise, 0, 1)
         check_range("identities", self.identities, 2)
         check_range("images_per_identity", self.images_per_identity, 1)
+        if self.source == "pocket" and self.identities * self.images_per_identity > _MOST_IMAGES:
+            raise ValueError(f"identities times images_per_identity must be at most {_MOST_IMAGES:,}")
+        for side in self.size:
+            check_range("size", side, 1, _LARGEST_SIDE)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -134,6 +141,8 @@ class OptimizerSettings:
         check_range("momentum", self.momentum, 0, 1)
         check_range("decay", self.decay, 0)
         check_range("prototype_rate", self.prototype_rate, 0)
+        if self.prototype_decay is not None:
+            check_range("prototype_decay", self.prototype_decay, 0)
         if self.clip is not None:
             check_positive("clip", self.clip)
 
@@ -205,6 +214,8 @@ class TrainSettings:
             raise ValueError(f"batch_size={self.batch_size} must be a multiple of accumulate={self.accumulate}")
         check_range("snapshots", self.snapshots, 0)
         check_range("snapshot_every", self.snapshot_every, 1)
+        if self.start is not None and not self.start.strip():
+            raise ValueError("start is empty; name a file of weights or the folder of a run, or leave it out")
         if self.start_head and self.start is None:
             raise ValueError("start_head needs start, the folder of the run that the head comes from")
         if self.shift_batch_norm and not self.freeze_backbone:
@@ -255,8 +266,8 @@ class Recipe:
                 if key in getattr(self, part):
                     raise ValueError(f"{part}.{key} is not for recipes: the run itself sets it")
         dim = self.backbone.get("dim")
-        if isinstance(dim, bool) or not isinstance(dim, int) or dim < 1:
-            raise ValueError(f"backbone.dim={dim!r} must be a positive integer")
+        if isinstance(dim, bool) or not isinstance(dim, int) or not 1 <= dim <= _LARGEST_DIM:
+            raise ValueError(f"backbone.dim={dim!r} must be a whole number from 1 to {_LARGEST_DIM:,}")
         for name in ("mixup", "cutmix"):
             if getattr(self.train, name) and self.before_neck:
                 raise ValueError(f"train.{name} mixes identities, which losses before_neck compare: choose one of them")
@@ -306,7 +317,9 @@ def recipe_keys() -> list[str]:
 def recipe_from_table(table: Mapping[str, Any], settings: Sequence[str] = ()) -> Recipe:
     """A recipe from a table as a TOML file has it, with settings on top as in `load_recipe`."""
     changed = override({}, settings)
-    name = changed.get("head", {}).get("name")
-    if name is not None:
-        table = overlay(table, {"head": {"name": name, **table.get("losses", {}).get(name, {})}})
+    head, losses = changed.get("head"), table.get("losses")
+    name = head.get("name") if isinstance(head, Mapping) else None
+    if isinstance(name, str):
+        options = losses.get(name) if isinstance(losses, Mapping) else None
+        table = overlay(table, {"head": {"name": name, **(options if isinstance(options, Mapping) else {})}})
     return build(Recipe, overlay(table, changed))
