@@ -64,3 +64,17 @@ def test_a_name_in_two_archives_is_refused(tmp_path: Path) -> None:
     assert NamedImages(shards, ["Cy/1.jpg"]).missing == []
     with pytest.raises(ValueError, match=r"'Ada/0\.jpg' is in .*1\.tar and .*2\.tar; name the archive"):
         NamedImages(shards, ["Cy/1.jpg", "Ada/0.jpg"])
+
+
+def test_an_archive_without_images_has_none_of_them(tmp_path: Path) -> None:
+    with tarfile.open(tmp_path / "x.tar", "w"):
+        pass
+    assert NamedImages(tmp_path / "x.tar", ["Ada/0.jpg"]).missing == ["Ada/0.jpg"]
+
+
+@pytest.mark.parametrize("name", ["9" * 30, "9" * 5000, "-1", "१", "4", "0.0"])
+def test_a_pack_names_its_images_by_their_numbers(tmp_path: Path, name: str) -> None:
+    write_pack(arrays(), tmp_path / "x.bin")
+    assert NamedImages(tmp_path / "x.bin", ["3"]).missing == []
+    found = NamedImages(tmp_path / "x.bin", [name])
+    assert found.missing == ([] if name == "4" else [name])

@@ -144,8 +144,11 @@ def _in_archives(paths: Sequence[Path], names: Sequence[str]) -> list[Reader | N
         found = np.where(found < 0, inside, found)
     readers: list[Reader | None] = []
     for place in found.tolist():
+        if place < 0:
+            readers.append(None)
+            continue
         path, entry = entries[place]
-        readers.append(None if place < 0 else partial(files[path].read, entry.offset, entry.size))
+        readers.append(partial(files[path].read, entry.offset, entry.size))
     return readers
 
 
