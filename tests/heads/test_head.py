@@ -456,7 +456,8 @@ BAD_OPTIONS = [
     ("arcface", {"prototype_norm": 0.0}, "prototype_norm=0 must be"),
     ("arcface", {"prototype_norm": "one"}, "prototype_norm='one' is not a number"),
     ("arcface", {"renormalize": True}, "renormalize=True needs the norm to come back to: give prototype_norm"),
-    ("arcface", {"prototype_norm": 1.0, "prototypes": "tammes"}, "fixed ones keep the norms they have"),
+    ("arcface", {"prototype_norm": 1.0, "prototypes": "tammes"}, "prototype_norm=1.0 is about learned prototypes"),
+    ("arcface", {"renormalize": True, "prototypes": "tammes"}, "renormalize=True is about learned prototypes"),
     ("softmax", {"prototype_norm": 1.0, "renormalize": True}, "softmax learns the lengths of its prototypes"),
     (
         "arcface",

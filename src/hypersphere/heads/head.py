@@ -330,12 +330,13 @@ class Head(nn.Module):
 
 def _check_norm(norm: float | None, renormalize: bool, fixed: bool, objectives: Iterable[Objective]) -> float | None:
     """The norm of learned prototypes, where it and `renormalize` make sense."""
+    if fixed and (renormalize or norm is not None):
+        given = "renormalize=True" if norm is None else f"prototype_norm={norm!r}"
+        raise ValueError(f"{given} is about learned prototypes: fixed ones keep the norms they have")
     if norm is None:
         if renormalize:
             raise ValueError("renormalize=True needs the norm to come back to: give prototype_norm, for example 1.0")
         return None
-    if fixed:
-        raise ValueError(f"prototype_norm={norm!r} is of learned prototypes: fixed ones keep the norms they have")
     for each in objectives if renormalize else ():
         if not each.normalizes_prototypes:
             raise ValueError(f"renormalize=True: {each.name} learns the lengths of its prototypes; leave it out")
