@@ -57,11 +57,21 @@ def test_cells_are_compared_with_the_first(path: Path, tmp_path: Path, capsys: p
     out = ["--out", str(tmp_path / "cells"), "--device", "cpu", "train.steps=4"]
     assert main(["compare", str(path), "--heads", "softmax,arcface", *out]) == 0
     rows = capsys.readouterr().out.splitlines()
-    assert rows[3] == "points against the first cell on unseen identities [95 % over people and seeds]:"
+    assert rows[3] == "points against softmax on unseen identities [95 % over people and seeds]:"
     gain, low, high = (float(text.strip("[],")) for text in rows[4].removeprefix("  arcface: ").split())
     first, second = (float(row.split()[1]) for row in rows[1:3])
     assert gain == pytest.approx(second - first, abs=0.011)
     assert low <= gain <= high
+
+
+def test_a_first_cell_that_stopped_is_not_compared_with(
+    path: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = ["--out", str(tmp_path / "cells"), "--device", "cpu", "train.steps=4"]
+    assert main(["compare", str(path), "--grid", "optimizer.rate=1e20,0.05,0.01", *out]) == 0
+    said = [row for row in capsys.readouterr().out.splitlines() if row.startswith(("points", "  optimizer"))]
+    assert said[0].startswith("points against optimizer.rate=0.05 on ")
+    assert [row.partition(":")[0] for row in said[1:]] == ["  optimizer.rate=0.01"]
 
 
 def test_data_without_unseen_people_cannot_be_compared(

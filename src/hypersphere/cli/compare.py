@@ -65,7 +65,7 @@ def run_compare(options: argparse.Namespace) -> Results | None:
     runs = {title: [record.records[run_key(recipe)] for recipe in recipes] for title, recipes in cells.items()}
     _print(runs, [each.title for each in sets])
     gains = _gains(runs, sets)
-    _print_gains(gains)
+    _print_gains(gains, next((title for title, each in runs.items() if _measured(each)), ""))
     print(f"every run: {record.path}")
     return Results({"cells": runs, "gains": gains, "record": record.path})
 
@@ -86,8 +86,8 @@ class _Shown:
 
 
 def _gains(runs: Mapping[str, Sequence[RunRecord]], sets: Sequence[UnseenPairs]) -> dict[str, dict[str, Difference]]:
-    """By set and cell, how much more often each cell than the first decides rightly."""
-    measured = {title: [run for run in each if not run.stopped] for title, each in runs.items()}
+    """By set and cell, how much more often each cell than the first that has not stopped decides rightly."""
+    measured = {title: _measured(each) for title, each in runs.items()}
     known = [title for title, each in measured.items() if each]
     return {
         pairs.title: {title: compare_runs(measured[known[0]], measured[title], pairs) for title in known[1:]}
@@ -96,9 +96,13 @@ def _gains(runs: Mapping[str, Sequence[RunRecord]], sets: Sequence[UnseenPairs])
     }
 
 
-def _print_gains(gains: Mapping[str, Mapping[str, Difference]]) -> None:
+def _measured(runs: Sequence[RunRecord]) -> list[RunRecord]:
+    return [run for run in runs if not run.stopped]
+
+
+def _print_gains(gains: Mapping[str, Mapping[str, Difference]], first: str) -> None:
     for name, others in gains.items():
-        print(f"points against the first cell on {name} [95 % over people and seeds]:")
+        print(f"points against {first} on {name} [95 % over people and seeds]:")
         for title, gain in others.items():
             figure = gain.figure
             print(f"  {title}: {100 * figure.value:+.2f} [{100 * figure.low:+.2f}, {100 * figure.high:+.2f}]")
@@ -115,7 +119,7 @@ def _print(cells: Mapping[str, Sequence[RunRecord]], sets: Sequence[str]) -> Non
     )
     best = max(cells, key=lambda title: _first_mean(cells[title], sets))
     for title, runs in cells.items():
-        measured = [run for run in runs if not run.stopped]
+        measured = _measured(runs)
         shown = [_spread([run.scores[name].accuracy for run in measured]) for name in sets]
         fit = _mean_of([run.train_accuracy for run in measured], 100)
         norm = _mean_of([run.norm for run in measured], 1)
@@ -129,7 +133,7 @@ def _print(cells: Mapping[str, Sequence[RunRecord]], sets: Sequence[str]) -> Non
 
 def _first_mean(runs: Sequence[RunRecord], sets: Sequence[str]) -> float:
     """The mean accuracy on the first set; -1 where no run was measured."""
-    return statistics.mean([run.scores[sets[0]].accuracy for run in runs if not run.stopped] or [-1.0])
+    return statistics.mean([run.scores[sets[0]].accuracy for run in _measured(runs)] or [-1.0])
 
 
 def _short(text: str, width: int = _SET - 2) -> str:

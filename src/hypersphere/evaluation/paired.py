@@ -96,7 +96,8 @@ def compare_repeated(
     """The difference of two methods' mean accuracies, each trained several times, by drawing people and runs.
 
     A replicate draws people as `compare_accuracy` does, and of either method as many of its runs as there are, with
-    replacement: the interval knows of other people and, as far as the runs show them, of other training runs.
+    replacement: the interval knows of other people and, as far as the runs show them, of other training runs. Of the
+    variance between n runs it sees (n - 1) / n: half of it with two, nothing with one.
 
     Args:
         first_right, second_right: (runs, n) whether each run decided each pair rightly; the numbers of runs may differ.
@@ -108,7 +109,7 @@ def compare_repeated(
         >>> compare_repeated([[True, False]], [[True, True], [True, True]], subjects=([0, 0], [0, 1])).figure.value
         0.5
     """
-    one, two = (np.atleast_2d(np.asarray(values)).astype(np.float64) for values in (first_right, second_right))
+    one, two = (np.atleast_2d(np.asarray(right, dtype=bool)).astype(float) for right in (first_right, second_right))
     if one.shape[1] != two.shape[1]:
         raise ValueError(f"first_right has {one.shape[1]} pairs, second_right {two.shape[1]}; they must be the same")
     weights, generator = PairWeights(one.shape[1], subjects), np.random.default_rng([seed, 1])
