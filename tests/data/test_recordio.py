@@ -324,3 +324,14 @@ def test_headers_that_announce_too_much(tmp_path: Path) -> None:
         RecordSource(make_pack(tmp_path / "x.rec", [chunk(0, record)]))
     with pytest.raises(ValueError, match="4 bytes are too few for a header"):
         RecordSource(make_pack(tmp_path / "x.rec", [chunk(0, b"abcd")]))
+
+
+def test_an_index_that_leaves_out_a_record_is_refused(tmp_path: Path) -> None:
+    """Also where nothing but the records themselves says how many there are."""
+    path = make_pack(tmp_path / "x.rec", [chunk(0, header([k], k) + face(k)) for k in range(4)])
+    lines = path.with_suffix(".idx").read_text().splitlines(keepends=True)
+    assert len(RecordSource(path)) == 4
+    for left_out in range(4):
+        path.with_suffix(".idx").write_text("".join(lines[:left_out] + lines[left_out + 1 :]))
+        with pytest.raises(ValueError, match=r"x\.rec: .*ends at byte \d+.* \.idx"):
+            RecordSource(path)

@@ -136,16 +136,25 @@ class RecordSource(EncodedSource):
         return np.arange(1, first, dtype=np.int64), raw[1:]
 
     def _scanned(self, keys: Labels, offsets: Labels) -> tuple[Labels, Labels]:
-        """Images and labels by every header; a record without content is no image."""
-        labels, filled = self._labels(keys, offsets)
+        """Images and labels by every header; a record without content is no image. The records fill the file."""
+        labels, filled, ends = self._labels(keys, offsets)
+        order = np.argsort(offsets)
+        starts, ends = offsets[order], np.concatenate(([0], ends[order]))
+        gap = np.flatnonzero(starts != ends[:-1])
+        if len(gap):
+            raise ValueError(
+                f"{self._file.path}: a record ends at byte {ends[gap[0]]}, the next of its .idx begins at byte "
+                f"{starts[gap[0]]}; the .idx is damaged or of another pack"
+            )
         return keys[filled], labels[filled]
 
-    def _labels(self, keys: Labels, offsets: Labels) -> tuple[Labels, npt.NDArray[np.bool_]]:
-        """The label in each record's header, and whether an image follows it."""
+    def _labels(self, keys: Labels, offsets: Labels) -> tuple[Labels, npt.NDArray[np.bool_], Labels]:
+        """The label in each record's header, whether an image follows it, and where the record ends."""
         path = self._file.path
         data = np.asarray(np.memmap(path, dtype=np.uint8, mode="r"))
         labels = np.empty(len(keys), dtype=np.float64)
         filled = np.empty(len(keys), dtype=np.bool_)
+        ends = np.empty(len(keys), dtype=np.int64)
         reach = np.arange(36)
         for start in range(0, len(keys), 65536):
             chunk = slice(start, start + 65536)
@@ -157,13 +166,15 @@ class RecordSource(EncodedSource):
             labels[chunk] = np.where(flag > 0, rows[:, 8].view("<f4"), rows[:, 3].view("<f4"))
             needed = HEADER.size + 4 * flag.astype(np.int64)
             filled[chunk] = length > needed
+            ends[chunk] = offsets[chunk] + 8 + -(-length.astype(np.int64) // 4) * 4
             for row in np.flatnonzero((rows[:, 1] >> LENGTH_BITS != WHOLE) | (length < needed)) + start:
-                header, content = unpack(read_record(self._file, int(offsets[row])), f"{path}: record {keys[row]}")
+                parts, ends[row] = read_parts(self._file, int(offsets[row]))
+                header, content = unpack(MAGIC.join(parts), f"{path}: record {keys[row]}")
                 labels[row], filled[row] = header.labels[0], bool(content)
         odd = np.flatnonzero(filled & ~((labels == np.round(labels)) & (np.abs(labels) < _LARGEST)))
         if len(odd):
             _whole(labels[odd[0]], f"{path}: record {keys[odd[0]]}")
-        return np.where(filled, labels, -1).astype(np.int64), filled
+        return np.where(filled, labels, -1).astype(np.int64), filled, ends
 
 
 def _whole(label: float, where: str) -> int:
