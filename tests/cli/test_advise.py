@@ -42,7 +42,11 @@ def test_errors(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     counts = tmp_path / "counts.txt"
     counts.write_text("3\nmany\n")
     assert main(["advise", "--counts", str(counts), "--dim", "64"]) == 2
-    assert "line 2: 'many'" in capsys.readouterr().err
+    assert "line 2: count of samples 'many'" in capsys.readouterr().err
+    for wrong in ("0\n", "9" * 5000, "\N{SUPERSCRIPT TWO}\n"):
+        counts.write_text(wrong)
+        assert main(["advise", "--counts", str(counts), "--dim", "64"]) == 2
+        assert f"{counts}, line 1: count of samples" in capsys.readouterr().err
     counts.write_text("")
     assert main(["advise", "--counts", str(counts), "--dim", "64"]) == 2
     assert "holds no counts" in capsys.readouterr().err

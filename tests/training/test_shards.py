@@ -210,6 +210,25 @@ def test_only_tensors_in_files_of_the_folder(saved: Path) -> None:
         read_shards(saved)
 
 
+@pytest.mark.parametrize("size", [(2**40, 3), (-1, 3), (2**62, 2**62)])
+def test_no_memory_is_taken_for_shapes_without_data(saved: Path, size: tuple[int, ...]) -> None:
+    index = index_of(saved)
+    next(iter(index.state_dict_metadata.values())).size = torch.Size(size)
+    with_index(saved, index)
+    with pytest.raises(ValueError, match=r"refused \((its tensors take|.* has the shape)"):
+        read_shards(saved)
+
+
+def test_no_memory_is_taken_for_a_stated_byte_array(saved: Path) -> None:
+    with_index(saved, [])
+    (saved / ".metadata").write_bytes(pickle.PROTO + b"\5" + pickle.BYTEARRAY8 + (2**60).to_bytes(8, "little"))
+    digests = json.loads((saved / "digests.json").read_text())
+    digests[".metadata"] = hashlib.sha256((saved / ".metadata").read_bytes()).hexdigest()
+    (saved / "digests.json").write_text(json.dumps(digests))
+    with pytest.raises(ValueError, match="holds a byte array"):
+        read_shards(saved)
+
+
 def test_a_file_of_data_cannot_run_anything(saved: Path, tmp_path: Path) -> None:
     data = saved / "__0_0.distcp"
     torch.save(Runs(tmp_path / "ran"), data)

@@ -10,6 +10,8 @@ from pathlib import Path
 
 from hypersphere.cli.commands.advise import MARGINS
 from hypersphere.cli.output import Results
+from hypersphere.core import parse_integer
+from hypersphere.core.read_lines import numbered_lines
 from hypersphere.theory import Advice, Choice, Setting, advise, termination_angle, warn
 
 
@@ -32,14 +34,9 @@ def run(options: argparse.Namespace) -> Results:
 
 def read_counts(path: Path) -> list[int]:
     """One whole number per line; empty lines are skipped."""
-    counts = []
-    for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), start=1):
-        text = line.strip()
-        if not text:
-            continue
-        if not text.isascii() or not text.isdigit() or int(text) < 1:
-            raise ValueError(f"{path}, line {number}: {text[:40]!r} is not a count of samples (a whole number above 0)")
-        counts.append(int(text))
+    counts = [
+        parse_integer(text, f"{path}, line {number}: count of samples", 1) for number, text in numbered_lines(path)
+    ]
     if not counts:
         raise ValueError(f"{path} holds no counts; it needs one whole number per line")
     return counts

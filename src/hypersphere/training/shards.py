@@ -6,7 +6,9 @@ what it would unpickle is read by an unpickler that knows the few classes of its
 
 from __future__ import annotations
 
+import io
 import json
+import math
 import pickle
 import re
 import shutil
@@ -163,16 +165,21 @@ class _Unpickler(pickle._Unpickler):
             raise pickle.UnpicklingError(f"it changes {target!r}, which is no entry of an index")
         super().load_build()  # type: ignore[misc]
 
+    def refuse_bytearray(self) -> None:
+        """Pickle takes the memory that a byte array states before it reads it; an index has none."""
+        raise pickle.UnpicklingError("it holds a byte array, which no index of tensors needs")
+
     dispatch[pickle.BUILD[0]] = load_build  # type: ignore[assignment]
+    dispatch[pickle.BYTEARRAY8[0]] = refuse_bytearray  # type: ignore[assignment]
 
 
 def _read_index(folder: Path) -> Metadata:
     """The index of a folder. Only tensors, only files of the folder: other entries would be unpickled freely."""
     path = folder / _INDEX
     try:
-        with path.open("rb") as file:
-            index: Metadata = _Unpickler(file).load()
+        index: Metadata = _Unpickler(io.BytesIO(path.read_bytes())).load()
         _check_index(index)
+        _check_sizes(index, sum(file.stat().st_size for file in folder.iterdir() if _DATA.fullmatch(file.name)))
     except Exception as error:
         raise ValueError(f"{path}: refused ({error})") from None
     return index
@@ -197,6 +204,17 @@ def _check_index(index: Any) -> None:
             raise ValueError(f"it names a file outside the folder, {info!r}")
         if info.transform_descriptors:
             raise ValueError(f"its data are transformed by {info.transform_descriptors!r}")
+
+
+def _check_sizes(index: Metadata, stored: int) -> None:
+    """The shapes of an index are believed only as far as there are bytes for them: memory is taken by them."""
+    entries: dict[str, Any] = dict(index.state_dict_metadata)
+    for name, entry in entries.items():
+        if any(length < 0 for length in entry.size):
+            raise ValueError(f"{name!r} has the shape {tuple(entry.size)}")
+    stated = sum(math.prod(entry.size) * entry.properties.dtype.itemsize for entry in entries.values())
+    if stated > stored:
+        raise ValueError(f"its tensors take {stated:,} bytes, but the files of data have {stored:,}")
 
 
 def _load(folder: Path, into: Mapping[str, Tensor], group: ProcessGroup | None, *, alone: bool) -> None:
