@@ -10,6 +10,7 @@ import numpy as np
 import torch
 
 from hypersphere.backbones import create_backbone
+from hypersphere.cli.advise import read_counts
 from hypersphere.evaluation import Embeddings, compare_results, load_embeddings, read_result, write_result
 from hypersphere.evaluation.protocols import (
     read_blufr,
@@ -245,7 +246,20 @@ def make_market(folder: Path) -> None:
     official.write_market(folder, people=2, each=3)
 
 
+def read_class_counts(folder: Path) -> Any:
+    counts = read_counts(folder / "counts.txt")
+    return {"count": len(counts)}
+
+
 MEASURES: list[Surface] = [
+    FileSurface(
+        "advise --counts",
+        350,
+        lambda folder: (folder / "counts.txt").write_text("".join(f"{k}\n" for k in range(5, 40, 5))),
+        read_class_counts,
+        counted(lambda damaged: {float(count) for count in damaged.lines("counts.txt")}),
+        "a class for every line",
+    ),
     FileSurface(
         "model .safetensors",
         200,

@@ -267,6 +267,14 @@ def _changed(rng: random.Random, value: Any, depth: int = 0) -> Any:
 JSON = (*TEXT, change_json, change_json, change_json, change_json, change_json)
 
 
+def exchange(files: dict[str, bytes], one: str, other: str) -> Files:
+    """Two files under each other's names, with all that lies beside them and differs in the suffix only."""
+    first, second = one.rpartition(".")[0] or one, other.rpartition(".")[0] or other
+    pairs = [(name, second + name.removeprefix(first)) for name in files if name.startswith(first)]
+    kept = [(name, twin) for name, twin in pairs if twin in files]
+    return {place: files[name] for a, b in kept for place, name in ((a, b), (b, a))}
+
+
 def mutate(rng: random.Random, files: dict[str, bytes], kinds: dict[str, Any], choose: list[str]) -> Files:
     """Damage one file, seldom two, or put something else in the place of one.
 
@@ -287,8 +295,10 @@ def mutate(rng: random.Random, files: dict[str, bytes], kinds: dict[str, Any], c
         return {name: FOLDER}
     if draw < 0.02:
         return {name: b""}
-    if draw < 0.05 and len(files) > 1:
+    if draw < 0.04 and len(files) > 1:
         return {name: files[rng.choice(list(files))]}
+    if draw < 0.06:
+        return exchange(files, name, rng.choice(choose))
     data = files[name]
     for _ in range(1 if rng.random() < 0.85 else rng.randint(2, 5)):
         data = rng.choice(kinds[name])(rng, data) if data else insert(rng, data)

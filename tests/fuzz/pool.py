@@ -30,8 +30,6 @@ CPU_SECONDS = 10
 """An input that computes longer hangs."""
 WALL_SECONDS = 90
 """So does one that waits longer."""
-MEMORY = 512 << 20
-"""An input for which the process grows by more takes too much memory."""
 _ROOM = 4 << 30
 _AGAIN = 77
 _ROOT = Path(__file__).parents[2]
@@ -153,7 +151,7 @@ def _child(
         resource.setrlimit(resource.RLIMIT_CPU, (soft, resource.RLIM_INFINITY))
         outcome, detail = try_input(surface, generator(surface.name, seed, number))
         grown = _peak() - base
-        if grown > MEMORY and outcome in ("clean", "other"):
+        if grown > surface.memory and outcome in ("clean", "other"):
             outcome, detail = "memory", f"the process grew by {grown >> 20} MiB; {detail}"
         place = 1 + OUTCOMES.index(outcome)
         _store(shared, place, _load(shared, place) + 1)

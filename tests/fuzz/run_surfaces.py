@@ -44,11 +44,12 @@ def read_checkpoints(folder: Path) -> Any:
 
 
 def passed_over_aloud(damaged: Damaged) -> str | None:
-    """A checkpoint is as it was written, or it is passed over with a warning that names it."""
+    """A checkpoint is as it was written, or passed over with a warning that names it; without a `.json` it is none."""
     if damaged.found == damaged.sound:
         return None
-    touched = [Path(name).stem for name in damaged.change]
-    loud = any(stem in text for text in damaged.warned for stem in touched)
+    touched = [name.rpartition("/")[2].partition(".")[0] for name in damaged.change]
+    incomplete = all(name.endswith(".json") and data is None for name, data in damaged.change.items())
+    loud = incomplete or any(stem in text for text in damaged.warned for stem in touched)
     newest = damaged.found["newest"]
     known = {3, 6, 9}
     if newest is not None and (newest[0] not in known or newest[1] != _state(newest[0])):

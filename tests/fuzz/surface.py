@@ -21,6 +21,10 @@ _JSON_SUFFIXES = {".json", ".jsonl"}
 _STAMP = 1_700_000_000_000_000_000
 
 
+MEMORY = 512 << 20
+"""An input for which the process grows by more takes too much memory, unless a surface says otherwise."""
+
+
 class Surface(Protocol):
     """One reader of what users hand over.
 
@@ -37,6 +41,9 @@ class Surface(Protocol):
 
     @property
     def promise(self) -> str: ...
+
+    @property
+    def memory(self) -> int: ...
 
     def prepare(self, folder: Path) -> None: ...
 
@@ -105,6 +112,7 @@ class FileSurface:
         seal: makes the damaged files consistent again, as a forger would: digests recomputed.
         writes: the reader may change the folder.
         words: what a message may name instead of a file.
+        memory: bytes that reading may take.
     """
 
     name: str
@@ -117,6 +125,7 @@ class FileSurface:
     seal: Callable[[dict[str, bytes], Files], Files] | None = None
     writes: bool = False
     words: tuple[str, ...] = ()
+    memory: int = MEMORY
     sound: Any = None
     files: dict[str, bytes] = field(default_factory=dict)
 
@@ -196,6 +205,7 @@ class CallSurface:
         name, inputs, promise: as of `FileSurface`.
         call: draws arguments, calls, and returns None or why the answer is wrong; it is given a folder too.
         words: one of them must be in a message, or, where empty, any word.
+        memory: bytes that a call may take.
     """
 
     name: str
@@ -203,6 +213,7 @@ class CallSurface:
     call: Callable[[random.Random, Path], str | None]
     promise: str
     words: tuple[str, ...] = ()
+    memory: int = MEMORY
 
     def prepare(self, folder: Path) -> None:
         folder.mkdir(parents=True, exist_ok=True)

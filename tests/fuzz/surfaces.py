@@ -7,11 +7,12 @@ from pathlib import Path
 
 from tests.fuzz.call_surfaces import CALLS
 from tests.fuzz.data_surfaces import DATA
+from tests.fuzz.hostile_surfaces import HOSTILE
 from tests.fuzz.measure_surfaces import MEASURES
 from tests.fuzz.run_surfaces import RUNS
 from tests.fuzz.surface import CallSurface, Surface
 
-SURFACES: dict[str, Surface] = {surface.name: surface for surface in (*RUNS, *DATA, *MEASURES, *CALLS)}
+SURFACES: dict[str, Surface] = {surface.name: surface for surface in (*RUNS, *DATA, *MEASURES, *CALLS, *HOSTILE)}
 
 
 def _fail(rng: random.Random, folder: Path) -> str | None:
