@@ -8,6 +8,8 @@ import operator
 from collections.abc import Iterable
 from typing import Any
 
+from hypersphere.core.numbers import INT64_MAX
+
 
 def nearest(word: str, known: Iterable[str]) -> str:
     """A hint for an unknown word: the known one that it resembles, if any, and all of them."""
@@ -46,6 +48,8 @@ def check_integer(name: str, value: Any, least: int) -> int:
         number = least - 1
     if isinstance(value, bool) or number < least:
         raise ValueError(f"{name}={value!r} must be an integer of at least {least}")
+    if number > INT64_MAX:
+        raise ValueError(f"{name} must be an integer of at most {INT64_MAX}")
     return number
 
 

@@ -18,7 +18,7 @@ from hypersphere.heads.inputs import check_embeddings, check_labels, to_compute_
 from hypersphere.heads.sharding import Over
 from hypersphere.losses import OBJECTIVES, Batch, Contrastive, Objective, Triplet
 
-_LEAST, _LARGEST = 1e-30, 1e12
+_LEAST, _LARGEST, _PRINTED = 1e-30, 1e12, 1e300
 Additions = Mapping[str, Mapping[str, Any]]
 
 
@@ -166,10 +166,11 @@ def _objective(name: str, sizes: Mapping[str, int], options: Mapping[str, Any]) 
         if key not in known:
             hint = nearest(key, known) if known else "it takes no options"
             raise ValueError(f"{name} has no option {key!r}; {hint}")
-        value = options[key]
-        if isinstance(value, int | float) and math.isfinite(value) and value and not _LEAST <= abs(value) <= _LARGEST:
+        size = abs(options[key]) if isinstance(options[key], int | float) else 0
+        shown = str(options[key]) if size < _PRINTED else "..."
+        if 0 < size < math.inf and not _LEAST <= size <= _LARGEST:
             raise ValueError(
-                f"{key}={value:g} of {name} must be 0 or lie between {_LEAST:g} and {_LARGEST:g} (or their negatives):"
+                f"{key}={shown} of {name} must be 0 or lie between {_LEAST:g} and {_LARGEST:g} (or their negatives):"
                 " float32 overflows beyond"
             )
     objective: Objective = entry(**sizes, **options)

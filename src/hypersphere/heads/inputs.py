@@ -11,14 +11,16 @@ from torch import Tensor
 from hypersphere.losses import Objective
 
 _INTEGERS = (torch.int8, torch.int16, torch.int32, torch.int64, torch.uint8)
+REALS = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
 _DEGENERATE = 1e-3
 
 
 def check_embeddings(embeddings: Tensor, dim: int | None, *, values: bool = True) -> None:
     """Embeddings must be a finite floating (N, dim) tensor; without `values`, they may hold NaN or infinity."""
-    if not isinstance(embeddings, Tensor) or not embeddings.is_floating_point():
+    if not isinstance(embeddings, Tensor) or embeddings.dtype not in REALS:
         kind = embeddings.dtype if isinstance(embeddings, Tensor) else type(embeddings).__name__
-        raise ValueError(f"embeddings must be a floating tensor, not {kind}")
+        raise ValueError(f"embeddings must be a floating tensor, not {kind}; of 16, 32 or 64 bits")
+    check_dense("embeddings", embeddings)
     if embeddings.dim() != 2 or (dim is not None and embeddings.shape[1] != dim):
         wanted = f"(N, {dim})" if dim is not None else "(N, dim)"
         raise ValueError(f"embeddings have shape {tuple(embeddings.shape)}; this loss takes {wanted}")
@@ -30,6 +32,14 @@ def check_embeddings(embeddings: Tensor, dim: int | None, *, values: bool = True
         raise ValueError(f"embeddings hold NaN or infinity in {len(bad)} of {len(finite)} rows, first in row {bad[0]}")
 
 
+def check_dense(name: str, tensor: Tensor) -> None:
+    """Raise ValueError for a sparse, nested or packed tensor, and one of the meta device, which has no numbers."""
+    if tensor.is_nested or tensor.layout != torch.strided:
+        raise ValueError(f"{name} must be a dense tensor, not one of layout {tensor.layout}; use .to_dense()")
+    if tensor.device.type == "meta":
+        raise ValueError(f"{name} are on the device meta, which holds no numbers")
+
+
 def check_labels(labels: Tensor, embeddings: Tensor, num_classes: int | None, *, values: bool = True) -> Tensor:
     """Labels must be one integer per embedding, at least -1 and below num_classes. Returns them as int64.
 
@@ -38,6 +48,7 @@ def check_labels(labels: Tensor, embeddings: Tensor, num_classes: int | None, *,
     if not isinstance(labels, Tensor) or labels.dtype not in _INTEGERS:
         kind = labels.dtype if isinstance(labels, Tensor) else type(labels).__name__
         raise ValueError(f"labels must be a tensor of integers, not {kind}")
+    check_dense("labels", labels)
     if labels.shape != embeddings.shape[:1]:
         raise ValueError(f"labels have shape {tuple(labels.shape)}; {len(embeddings)} embeddings ask for one each")
     if labels.device != embeddings.device:
@@ -64,6 +75,9 @@ def check_rows(rows: Mapping[str, Tensor], labels: Tensor, objective: Objective)
         if not isinstance(row, Tensor) or row.shape != labels.shape:
             shape = tuple(row.shape) if isinstance(row, Tensor) else type(row).__name__
             raise ValueError(f"{name} must have one number per sample, shape {tuple(labels.shape)}, not {shape}")
+        if row.dtype not in (*REALS, *_INTEGERS) or row.device != labels.device:
+            raise ValueError(f"{name} must be real numbers on {labels.device}, not {row.dtype} on {row.device}")
+        check_dense(name, row)
 
 
 def to_compute_dtype(x: Tensor, dtype: torch.dtype) -> Tensor:

@@ -9,6 +9,7 @@ from torch import Tensor, nn
 
 from hypersphere.core import check_choice
 from hypersphere.geometry import regular_simplex, tammes
+from hypersphere.heads.inputs import REALS, check_dense
 
 _STD = 0.01
 
@@ -41,10 +42,11 @@ def scale_rows_(rows: Tensor, norm: float) -> Tensor:
 def fixed_prototypes(prototypes: str | Tensor, num_classes: int, dim: int) -> Tensor | None:
     """The prototypes that are not learned, by name or as given; None for learned ones."""
     if isinstance(prototypes, Tensor):
+        check_dense("prototypes", prototypes)
         if prototypes.shape != (num_classes, dim):
             shape = tuple(prototypes.shape)
             raise ValueError(f"prototypes have shape {shape}; num_classes and dim ask for {(num_classes, dim)}")
-        if not prototypes.is_floating_point() or not bool(prototypes.isfinite().all()):
+        if prototypes.dtype not in REALS or not bool(prototypes.isfinite().all()):
             raise ValueError("prototypes must be a floating tensor without NaN or infinity")
         return prototypes.detach().clone()
     if not isinstance(prototypes, str):
