@@ -4,6 +4,7 @@ import json
 from pathlib import Path
 
 import numpy as np
+import onnx
 import pytest
 import safetensors.torch
 import torch
@@ -11,6 +12,7 @@ import torch
 from hypersphere.backbones import create_backbone
 from hypersphere.models import Contract, load_model, save_model
 from tests.models.networks import linear_onnx
+from tests.mutate import attempt, mutations
 
 BACKBONE = {"name": "cnn4", "dim": 4}
 CONTRACT = Contract(input_size=(16, 16), colour="grey", flip="sum", alignment="pocket")
@@ -66,7 +68,7 @@ def test_what_contradicts_the_contract_is_refused(tmp_path: Path) -> None:
         bad.parent.mkdir(exist_ok=True)
         bad.write_bytes(path.read_bytes())
         with pytest.raises(ValueError, match=message):
-            load_model(rewritten(bad, contract=json.dumps(contract)))
+            load_model(rewritten(bad, format="hypersphere model 1", contract=json.dumps(contract)))
     with pytest.raises(ValueError, match="no embedding contract in its metadata"):
         load_model(rewritten(path, format="other"))
     rewritten(path, format="hypersphere model 1", backbone='{"name": "cnn4", "dim": 4, "channels": 3}')
@@ -120,3 +122,71 @@ def test_other_files(tmp_path: Path) -> None:
     saved(tmp_path / "m.safetensors")
     with pytest.raises(ValueError, match="carries its own contract"):
         load_model(tmp_path / "m.safetensors", "insightface")
+
+
+def test_the_contract_is_sealed(tmp_path: Path) -> None:
+    path = tmp_path / "m.safetensors"
+    saved(path)
+    good = path.read_bytes()
+    for old, new in ((b"127.5", b"327.5"), (b"cnn4", b"cnn5"), (b"rgb", b"bgr"), (b"pocket", b"rocket")):
+        if old in good:
+            path.write_bytes(good.replace(old, new, 1))
+            with pytest.raises(ValueError, match=r"m\.safetensors: damaged"):
+                load_model(path)
+
+
+def test_files_of_an_earlier_day_are_still_read(tmp_path: Path) -> None:
+    path = tmp_path / "m.safetensors"
+    saved(path)
+    wanted = load_model(path).contract
+    assert load_model(rewritten(path, format="hypersphere model 1", seal="")).contract == wanted
+
+
+def test_mutated_models_are_the_same_or_refused_by_name(tmp_path: Path) -> None:
+    path = tmp_path / "m.safetensors"
+    saved(path)
+    wanted = load_model(path)
+    embeddings = wanted(IMAGES)
+    good = path.read_bytes()
+    length = int.from_bytes(good[:8], "little") + 8
+    for number, data in enumerate(mutations(good[:length], 300, seed=11)):
+        path.write_bytes(data + good[length:])
+        found = attempt(load_model, path)
+        if found is not None:
+            assert found.contract == wanted.contract, number
+            torch.testing.assert_close(found(IMAGES), embeddings, rtol=0, atol=0)
+    for data in mutations(good, 100, seed=12):
+        path.write_bytes(data)
+        found = attempt(load_model, path)
+        assert found is None or found.contract == wanted.contract
+
+
+def test_a_backbone_larger_than_its_weights_is_not_made(tmp_path: Path) -> None:
+    path = tmp_path / "m.safetensors"
+    saved(path)
+    for options in ({"dim": 4_000_000_000}, {"dim": -4}, {"dim": 2**63 - 1}, {"dim": 1.5}, {"channels": 10**12}):
+        bad = json.dumps({"name": "cnn4", "dim": 4, "input_size": [16, 16], "channels": 1, **options})
+        with pytest.raises(ValueError, match=r"m\.safetensors: .*backbone"):
+            load_model(rewritten(path, format="hypersphere model 1", backbone=bad))
+
+
+def test_onnx_files_that_cannot_be_used_say_what_to_do(tmp_path: Path) -> None:
+    path = tmp_path / "m.onnx"
+    contract = Contract(input_size=(8, 8))
+    linear_onnx(path, batch=2**31 - 1)
+    with pytest.raises(ValueError, match=r"m\.onnx: its batch is fixed to 2,147,483,647 .*dynamic_axes"):
+        load_model(path, contract)
+    linear_onnx(path)
+    network = onnx.load(path)
+    network.graph.output.append(onnx.helper.make_tensor_value_info("flat", onnx.TensorProto.FLOAT, ["N", 192]))
+    onnx.save(network, path)
+    with pytest.raises(ValueError, match=r"m\.onnx: 1 inputs and 2 outputs \(embedding, flat\).*only output"):
+        load_model(path, contract)
+
+
+def test_mutated_onnx_files_are_run_or_refused_by_name(tmp_path: Path) -> None:
+    path = tmp_path / "m.onnx"
+    linear_onnx(path)
+    for data in mutations(path.read_bytes(), 150, seed=13):
+        path.write_bytes(data)
+        attempt(lambda each: load_model(each, Contract(input_size=(8, 8))), path)

@@ -9,9 +9,9 @@ from typing import Any
 
 from hypersphere.core import (
     check_choice,
-    check_finite_number,
     check_integer,
     check_positive,
+    check_range,
     nearest,
     parse_json,
     read_json,
@@ -20,6 +20,9 @@ from hypersphere.core.config import as_table, build, load_toml
 
 COLOURS = ("rgb", "bgr", "grey")
 FLIPS = ("none", "concat", "sum", "mean")
+LARGEST_SIDE = 4096
+"""Pixels that an image of a contract may be high or wide."""
+_BRIGHTEST = 1e6
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -53,7 +56,8 @@ class Contract:
 
     def __post_init__(self) -> None:
         for side in self.input_size:
-            check_integer("input_size", side, 1)
+            if check_integer("input_size", side, 1) > LARGEST_SIDE:
+                raise ValueError(f"input_size={side} must be at most {LARGEST_SIDE}")
         check_choice("colour", self.colour, COLOURS)
         check_choice("flip", self.flip, FLIPS)
         check_integer("dim", self.dim, 0)
@@ -61,9 +65,9 @@ class Contract:
             if len(values) not in (1, self.channels):
                 raise ValueError(f"{name} has {len(values)} numbers; {self.colour} images need 1 or {self.channels}")
         for value in self.mean:
-            check_finite_number("mean", value)
+            check_range("mean", value, -_BRIGHTEST, _BRIGHTEST)
         for value in self.std:
-            check_positive("std", value)
+            check_range("std", check_positive("std", value), 1 / _BRIGHTEST, _BRIGHTEST)
 
     @property
     def channels(self) -> int:

@@ -12,14 +12,16 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from hypersphere.backbones import create_backbone
+from hypersphere.backbones import Backbone, create_backbone
 from hypersphere.core import import_extra, parse_json
 from hypersphere.core.files import Staged
 from hypersphere.models.contract import Contract, contract_beside, matched, parse_contract, read_contract
 from hypersphere.models.embedder import Embedder
 from hypersphere.models.onnx import load_onnx
 
-FORMAT = "hypersphere model 1"
+FORMAT = "hypersphere model 2"
+UNSEALED = "hypersphere model 1"
+"""Files of an earlier day: their digest is of the weights alone."""
 MODEL_FILE = "model.safetensors"
 """What a run of `hypersphere train` leaves in its folder."""
 
@@ -86,6 +88,7 @@ def save_model(
         "contract": json.dumps(complete.table(), sort_keys=True),
         "backbone": json.dumps(options, sort_keys=True),
     }
+    metadata["seal"] = _seal(metadata, complete.digest)
     with Staged() as stage:
         stage.open(Path(path), replace=replace).write(safetensors.torch.save(state, metadata))
     return complete
@@ -115,16 +118,37 @@ def open_safetensors(path: Path) -> tuple[dict[str, str], dict[str, Tensor]]:
 
 def _load_safetensors(path: Path, device: str, name: str) -> Embedder:
     metadata, state = open_safetensors(path)
-    if metadata.get("format") != FORMAT or not {"contract", "backbone"} <= set(metadata):
+    if metadata.get("format") not in (FORMAT, UNSEALED) or not {"contract", "backbone"} <= set(metadata):
         raise ValueError(f"{path}: has no embedding contract in its metadata; hypersphere's own model files do")
+    digest = digest_of(state)
+    if metadata["format"] == FORMAT and metadata.get("seal") != _seal(metadata, digest):
+        raise ValueError(f"{path}: damaged: the digest of its weights, contract and backbone is not the one it states")
     contract = parse_contract(metadata["contract"], str(path))
-    try:
-        network = create_backbone(**parse_json(metadata["backbone"], "backbone"))
-    except (ValueError, TypeError) as error:
-        raise ValueError(f"{path}: its metadata name no backbone of this version ({error})") from None
-    _fill(network, state, str(path))
-    contract = matched(contract, dim=network.dim, digest=digest_of(state), where=str(path))
+    network = _network(metadata["backbone"], state, str(path))
+    contract = matched(contract, dim=network.dim, digest=digest, where=str(path))
     return Embedder(contract, network.eval().to(device), device, name)
+
+
+def _seal(metadata: Mapping[str, str], digest: str) -> str:
+    """SHA-256 over the contract, the backbone and the digest of the weights."""
+    text = "\n".join([metadata["contract"], metadata["backbone"], digest])
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def _network(options: str, state: Mapping[str, Tensor], where: str) -> Backbone:
+    """The backbone of these options with these weights; nothing is allocated before they were found to fit."""
+    try:
+        arguments = parse_json(options, "backbone")
+        with torch.device("meta"):
+            shapes = {name: value.shape for name, value in create_backbone(**arguments).state_dict().items()}
+    except (ValueError, TypeError, RuntimeError, ArithmeticError) as error:
+        raise ValueError(f"{where}: its metadata name no backbone of this version ({error})") from None
+    wrong = sorted(shapes.items() ^ {name: value.shape for name, value in state.items()}.items())
+    if wrong:
+        raise ValueError(f"{where}: the weights do not fit the backbone, first {wrong[0][0]}")
+    network = create_backbone(**arguments)
+    _fill(network, state, where)
+    return network
 
 
 def _fill(network: nn.Module, state: Mapping[str, Tensor], where: str) -> None:

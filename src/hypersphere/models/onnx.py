@@ -15,6 +15,8 @@ from hypersphere.models.contract import Contract, matched
 from hypersphere.models.embedder import Embedder
 
 _ERRORS_ONLY = 3
+LARGEST_BATCH = 1024
+"""Images of a batch that a file may be fixed to; fewer are filled up with black ones."""
 
 
 def load_onnx(path: str | Path, contract: Contract, *, device: str = "cpu") -> Embedder:
@@ -52,11 +54,20 @@ class _Network:
             raise ValueError(f"{path}: not an ONNX network that onnxruntime can run ({error})") from None
         inputs, outputs = self.session.get_inputs(), self.session.get_outputs()
         if len(inputs) != 1 or len(outputs) != 1:
-            raise ValueError(f"{path}: {len(inputs)} inputs and {len(outputs)} outputs; expected one of each")
+            names = ", ".join(each.name for each in outputs)
+            raise ValueError(
+                f"{path}: {len(inputs)} inputs and {len(outputs)} outputs ({names}); expected one of each: export the "
+                "network with its embedding as the only output"
+            )
         self.input, self.path = inputs[0].name, path
         wanted = (contract.channels, *contract.input_size)
         batch, *stated = inputs[0].shape or [None]
-        self.batch = batch if isinstance(batch, int) else 0
+        self.batch = batch if isinstance(batch, int) and batch > 0 else 0
+        if self.batch > LARGEST_BATCH:
+            raise ValueError(
+                f"{path}: its batch is fixed to {self.batch:,} images; export it with a free first dimension "
+                f"(dynamic_axes), or a fixed one of at most {LARGEST_BATCH}"
+            )
         if len(stated) != 3 or any(isinstance(n, int) and n != m for n, m in zip(stated, wanted, strict=True)):
             raise ValueError(
                 f"{path}: its images are {tuple(stated)} (channels, height, width); the contract says {wanted}"
