@@ -86,6 +86,8 @@ def test_damaged_results(pairs: PairList, tmp_path: Path) -> None:
         ("{", "not JSON"),
         ("[]", "not a result of schema 1"),
         (json.dumps({**table, "schema": 99}), "not a result of schema 1"),
+        (json.dumps({**table, "protocol": 5}), "its 'protocol' is missing or damaged"),
+        (json.dumps({name: table[name] for name in table if name != "items_digest"}), "its 'items_digest' is missing"),
         (json.dumps({**table, "metrics": {"a": {}}}), "metrics are damaged"),
     ]:
         path.write_text(text)

@@ -11,7 +11,14 @@ import torch
 
 from hypersphere.backbones import create_backbone
 from hypersphere.cli.advise import read_counts
-from hypersphere.evaluation import Embeddings, compare_results, load_embeddings, read_result, write_result
+from hypersphere.evaluation import (
+    Embeddings,
+    compare_results,
+    load_embeddings,
+    read_result,
+    write_comparison,
+    write_result,
+)
 from hypersphere.evaluation.protocols import (
     read_blufr,
     read_classify,
@@ -97,6 +104,8 @@ def make_results(folder: Path) -> None:
 def read_results(folder: Path) -> Any:
     first, second = read_result(folder / "a"), read_result(folder / "b")
     rows = compare_results(first, second, replicates=3)
+    write_comparison(rows, first, second, folder)
+    (folder / "compare.html").unlink()
     return {"rows": repr(rows), "items": [dict(first.items), dict(second.items)]}
 
 

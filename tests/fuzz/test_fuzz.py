@@ -11,9 +11,7 @@ from tests.fuzz.surfaces import SELF_TEST, SURFACES
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="limits of child processes are those of Linux")
 SEED = 0
 KNOWN: dict[str, str] = {
-    "results.jsonl": "bytes that are not UTF-8 raise an error without the file",
     "ONNX": "deep JSON in a contract raises RecursionError",
-    "evaluate compare": "a result.json without protocol or items_digest raises KeyError",
     "heads, tensors": "sparse, nested, meta and float8 tensors raise torch's exceptions",
     "heads, options": "options of other types raise torch's exceptions",
 }

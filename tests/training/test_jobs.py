@@ -128,6 +128,24 @@ def test_a_damaged_line_is_named(tmp_path: Path, line: str) -> None:
         RecordFile(path)
 
 
+def test_values_of_other_kinds_are_named(tmp_path: Path) -> None:
+    path = tmp_path / "results.jsonl"
+    score = SetScore(accuracy=0.9, low=0.8, high=1.0, eer=0.1, tar={"0.01": 0.5}, right="gA==")
+    RecordFile(path).add(RunRecord("a", 0, "x", scores={"lfw": score}))
+    sound = path.read_bytes()
+    for old, new, why in (
+        (b'"x"', b'["x"]', r"line 1: no record of a run \(recipe="),
+        (b'"gA=="', b'"g"', "line 1: no record of a run .*right='g' must be in base 64"),
+        (b'"gA=="', b"5", "line 1: no record of a run .*right=5 must be of type str"),
+        (b'"a"', b'"\xff"', "not UTF-8"),
+    ):
+        path.write_bytes(sound.replace(old, new, 1))
+        with pytest.raises(ValueError, match=rf"results\.jsonl.*{why}"):
+            RecordFile(path)
+    with pytest.raises(ValueError, match="1 bytes of decisions; 9 pairs take 2"):
+        score.decisions(9)
+
+
 def test_runs_of_several_processes_are_not_trained_side_by_side(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="jobs=2"):
         list(run_tasks(tasks_of(tmp_path), Processes(0, 2, torch.device("cpu")), {}, jobs=2))

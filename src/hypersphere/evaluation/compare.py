@@ -30,6 +30,10 @@ NO_TEST = {
 """Why a figure of two results stands without a test."""
 
 
+_NEEDED = {"protocol": str, "items_digest": str, "hypersphere": str, "options": dict}
+"""What every result.json has beside its metrics, for comparing and for the head of a page."""
+
+
 @dataclass(frozen=True)
 class SavedResult:
     """A result read back.
@@ -67,6 +71,9 @@ def read_result(folder: str | Path) -> SavedResult:
     table = read_json(path)
     if not isinstance(table, dict) or table.get("schema") != SCHEMA:
         raise ValueError(f"{path}: not a result of schema {SCHEMA}")
+    for key, kind in _NEEDED.items():
+        if not isinstance(table.get(key), kind):
+            raise ValueError(f"{path}: its {key!r} is missing or damaged")
     try:
         metrics = {name: _figure(entry) for name, entry in table["metrics"].items()}
     except (KeyError, TypeError, AttributeError) as error:

@@ -19,8 +19,10 @@ import numpy.typing as npt
 import torch
 from torch import multiprocessing
 
-from hypersphere.core.config import digest
+from hypersphere.core import parse_json
+from hypersphere.core.config import build, digest
 from hypersphere.core.files import write_atomically
+from hypersphere.core.read_lines import numbered_lines
 from hypersphere.data import ImageSource, InMemory
 from hypersphere.evaluation import Difference, Verification, compare_repeated, embed
 from hypersphere.training.data import training_source
@@ -57,6 +59,9 @@ class SetScore:
     tar: dict[str, float]
     right: str
 
+    def __post_init__(self) -> None:
+        _from_base64(self.right)
+
     @classmethod
     def of(cls, results: Sequence[Verification]) -> SetScore:
         """The score of a run's snapshots, or of its single network."""
@@ -72,7 +77,9 @@ class SetScore:
 
     def decisions(self, count: int) -> npt.NDArray[np.bool_]:
         """(count,) whether each pair was decided rightly."""
-        packed = np.frombuffer(base64.b64decode(self.right), dtype=np.uint8)
+        packed = np.frombuffer(_from_base64(self.right), dtype=np.uint8)
+        if len(packed) != -(-count // 8):
+            raise ValueError(f"right holds {len(packed)} bytes of decisions; {count} pairs take {-(-count // 8)}")
         return np.unpackbits(packed, count=count).astype(bool)
 
 
@@ -126,7 +133,7 @@ class RecordFile:
         self.path = Path(path)
         self.records: dict[str, RunRecord] = {}
         if self.path.exists():
-            for number, line in enumerate(self.path.read_text(encoding="utf-8").splitlines(), start=1):
+            for number, line in numbered_lines(self.path):
                 record = _parse(line, f"{path}, line {number}")
                 self.records[record.recipe] = record
 
@@ -138,12 +145,20 @@ class RecordFile:
         write_atomically(self.path, "".join(lines).encode())
 
 
+def _from_base64(text: str) -> bytes:
+    try:
+        return base64.b64decode(text, validate=True)
+    except ValueError as error:
+        raise ValueError(f"right={text[:40]!r} must be in base 64 ({error})") from None
+
+
 def _parse(line: str, where: str) -> RunRecord:
     try:
-        table = json.loads(line)
-        scores = {name: SetScore(**score) for name, score in table.pop("scores").items()}
-        return RunRecord(scores=scores, **table)
-    except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
+        table = parse_json(line, "its text")
+        if not isinstance(table, dict) or "scores" not in table:
+            raise ValueError("expected a table with scores")
+        return build(RunRecord, table)
+    except ValueError as error:
         raise ValueError(f"{where}: no record of a run ({error})") from None
 
 
