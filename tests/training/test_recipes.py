@@ -60,6 +60,14 @@ def test_the_losses_of_a_recipe_can_be_made(path: Path) -> None:
         create_head(dim=4, num_classes=8, **(counts if name == "ldam" else {}), **options)
 
 
+def test_the_name_that_a_head_has_already_changes_nothing() -> None:
+    """The table of losses is for other heads: an ablation's own settings stay, however it is asked for."""
+    path = next(path for path in RECIPES if path.parts[-2:] == ("pocket", "sphereface2-ablation.toml"))
+    assert load_recipe(path, ["head.name=sphereface2"]) == load_recipe(path)
+    assert load_recipe(path, ["head.name=sphereface2", "head.scale=2"]).head["scale"] == 2
+    assert load_recipe(path, ["head.name=arcface"]).head == {"name": "arcface", **load_recipe(path).losses["arcface"]}
+
+
 def test_heirs_say_so_in_their_first_line() -> None:
     """One `base =` line, and everything else is a difference."""
     for path in RECIPES:

@@ -317,9 +317,9 @@ def recipe_keys() -> list[str]:
 def recipe_from_table(table: Mapping[str, Any], settings: Sequence[str] = ()) -> Recipe:
     """A recipe from a table as a TOML file has it, with settings on top as in `load_recipe`."""
     changed = override({}, settings)
-    head, losses = changed.get("head"), table.get("losses")
-    name = head.get("name") if isinstance(head, Mapping) else None
-    if isinstance(name, str):
+    own, losses = table.get("head"), table.get("losses")
+    before, name = (each.get("name") if isinstance(each, Mapping) else None for each in (own, changed.get("head")))
+    if isinstance(name, str) and name != before:
         options = losses.get(name) if isinstance(losses, Mapping) else None
         table = overlay(table, {"head": {"name": name, **(options if isinstance(options, Mapping) else {})}})
     return build(Recipe, overlay(table, changed))
