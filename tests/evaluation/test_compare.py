@@ -31,6 +31,7 @@ from hypersphere.evaluation.protocols import (
 )
 from tests.evaluation.protocols import official
 from tests.evaluation.protocols.standins import made_up, write_lfw_list
+from tests.mutate import mutations
 from tests.plots.reader import Reader
 
 
@@ -289,3 +290,21 @@ TESTS = {
         **{f"accuracy_{group}": PEOPLE for group in ("many", "medium", "few", "all")},
     },
 }
+
+
+def test_mutated_results_are_compared_or_refused_by_name(pairs: PairList, tmp_path: Path) -> None:
+    evaluated(pairs, tmp_path / "a", 1.5)
+    evaluated(pairs, tmp_path / "b", 0.5)
+    other = read_result(tmp_path / "b")
+    for name, count in (("result.json", 120), ("items.npz", 60)):
+        path = tmp_path / "a" / name
+        good = path.read_bytes()
+        for data in mutations(good, count, seed=17):
+            path.write_bytes(data)
+            try:
+                first = read_result(tmp_path / "a")
+                write_comparison(compare_results(first, other, replicates=2), first, other, tmp_path / "out")
+            except ValueError as error:
+                if str(tmp_path / "a") not in str(error):
+                    raise AssertionError(f"no file in: {error}") from error
+        path.write_bytes(good)

@@ -21,6 +21,7 @@ from hypersphere.evaluation.results import SCHEMA, now
 from hypersphere.plots import Page, points
 from hypersphere.version import __version__
 
+_MISFIT = (ValueError, LookupError, TypeError, ArithmeticError)
 _FIXED = ("class_margin", "sample_margin_minimum")
 NO_TEST = {
     "missing": "not tested: not measurable",
@@ -75,8 +76,9 @@ def read_result(folder: str | Path) -> SavedResult:
         if not isinstance(table.get(key), kind):
             raise ValueError(f"{path}: its {key!r} is missing or damaged")
     try:
+        origin(table)
         metrics = {name: _figure(entry) for name, entry in table["metrics"].items()}
-    except (KeyError, TypeError, AttributeError) as error:
+    except (KeyError, TypeError, AttributeError, ValueError, OverflowError) as error:
         raise ValueError(f"{path}: its metrics are damaged ({error})") from None
     return SavedResult(path.parent, table, metrics, _items(path.with_name("items.npz")))
 
@@ -106,8 +108,11 @@ def compare_results(
         if owner not in tested:
             own = [other.rpartition("/") for other in names if not reasons[other]]
             wanted = [last for title, _, last in own if title == owner]
-            tested[owner] = Both(_of(owner, first.items), _of(owner, second.items), wanted, replicates)
-        found = None if reasons[name] else tested[owner].difference(bare)
+            tested[owner] = _paired(first, second, owner, wanted, replicates)
+        try:
+            found = None if reasons[name] else tested[owner].difference(bare)
+        except _MISFIT as error:
+            raise ValueError(f"{first.folder}, {second.folder}: the items of {name} do not fit ({error})") from None
         why_not = reasons[name] or ("" if found is not None else NO_TEST["items"])
         rows.append(ComparedMetric(name, first.metrics[name], second.metrics[name], found, why_not))
         if progress is not None:
@@ -188,6 +193,14 @@ def difference_cells(row: ComparedMetric) -> list[str]:
     plain = "{:+.4g} [{:+.4g}, {:+.4g}]".format(*numbers)
     shown = points(*numbers) if row.first.unit == "share" else plain
     return [shown, "at most " * row.difference.at_floor + f"{row.difference.p_value:.3g}", row.difference.test]
+
+
+def _paired(first: SavedResult, second: SavedResult, owner: str, wanted: list[str], replicates: int) -> Both:
+    """The outcomes of both results, item by item; a ValueError names the results whose items do not fit."""
+    try:
+        return Both(_of(owner, first.items), _of(owner, second.items), wanted, replicates)
+    except _MISFIT as error:
+        raise ValueError(f"{first.folder}, {second.folder}: their items do not fit ({error})") from None
 
 
 def _untestable(name: str, first: SavedResult, second: SavedResult) -> str:
