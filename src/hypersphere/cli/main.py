@@ -45,7 +45,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
         where whoever read the output has gone; 143 after SIGTERM.
     """
     _prepare_output()
-    options, rest = build_parser().parse_known_args(arguments)
+    try:
+        options, rest = build_parser().parse_known_args(arguments)
+    except SystemExit:
+        if not _flushed():
+            return 141
+        raise
     _take_settings(options, rest)
     options.command = shlex.join(["hypersphere", *(sys.argv[1:] if arguments is None else arguments)])
     Progress.silent = options.quiet
@@ -57,11 +62,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
             print(results.to_json(sys.stdout.encoding or "utf-8"))
         sys.stdout.flush()
     except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _flushed()
         return 141
     except _WRONGLY_ASKED as error:
         return _failed(error, 2, options.verbose)
     except (OSError, ModuleNotFoundError, Failure) as error:
+        _flushed()
         return _failed(error, 1, options.verbose)
     except KeyboardInterrupt as error:
         return _failed(error, 130, options.verbose)
@@ -78,6 +84,16 @@ def _prepare_output() -> None:
             setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: SIM115
         elif isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
+
+
+def _flushed() -> bool:
+    """Whether standard output took everything; if it did not, Python must not try it again when it ends."""
+    try:
+        sys.stdout.flush()
+    except OSError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return False
+    return True
 
 
 @contextmanager
