@@ -1,12 +1,13 @@
 """`hypersphere compare` and `hypersphere bench train`, small."""
 
+import json
 from pathlib import Path
 
 import pytest
 
 from hypersphere.cli import main
 from hypersphere.data import PocketFaces, write_folder
-from hypersphere.training import compare_cells
+from hypersphere.training import Checkpoints, compare_cells, read_log
 from tests.training.small import RECIPE
 
 
@@ -84,11 +85,30 @@ def test_data_without_unseen_people_cannot_be_compared(
     assert "--best needs people whom training does not see" in capsys.readouterr().err
 
 
-def test_the_best_checkpoint_is_kept(path: Path, tmp_path: Path) -> None:
+def test_the_best_checkpoint_is_kept_and_scored(
+    path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     folder = tmp_path / "run"
-    settings = ["train.steps=8", "train.keep=1", "head.name=arcface"]
-    assert main(["train", str(path), *settings, "--best", "--out", str(folder), "--device", "cpu"]) == 0
-    assert '"unseen identities"' in (folder / "log.jsonl").read_text()
+    monkeypatch.setattr(Checkpoints, "best", lambda self: min(self.steps(), default=None))
+    settings = ["train.steps=8", "train.keep=1", "head.name=arcface", "train.checkpoint_every=4"]
+    command = ["train", str(path), *settings, "--best", "--out", str(folder), "--device", "cpu", "--json"]
+    assert main(command) == 0
+    scores = {
+        record["step"]: record["unseen identities"]
+        for record in read_log(folder / "log.jsonl")
+        if "unseen identities" in record
+    }
+    assert list(scores) == [4, 8]
+    assert scores[4] != scores[8]
+    shown = capsys.readouterr()
+    assert "the best checkpoint, chosen on unseen identities, is that of step 4" in shown.err
+    (scored,) = json.loads(shown.out)["accuracy"]["unseen identities"]
+    assert scored["value"] == scores[4]
+
+
+def test_images_are_no_recipe_to_compare(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["compare", str(tmp_path), "--heads", "softmax,arcface", "--device", "cpu"]) == 2
+    assert f"`hypersphere train {tmp_path} --dry-run > images.toml`" in capsys.readouterr().err
 
 
 def test_bench_train_prints_a_row_and_appends_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

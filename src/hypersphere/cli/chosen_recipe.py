@@ -31,7 +31,7 @@ def find_or_suggest(options: argparse.Namespace, processes: Processes) -> Recipe
         processes: those that train; the first prints.
     """
     settings = [*options.settings, *shorthands(options)]
-    if not _is_data(options.recipe):
+    if not is_data(options.recipe):
         recipe = load_recipe(find_recipe(options.recipe, options.recipes or SHIPPED_RECIPES), settings)
         if options.dry_run and processes.first:
             print(to_toml(as_table(recipe)), end="")
@@ -61,7 +61,7 @@ def folder_of(name: str, recipe: Recipe) -> Path:
     return Path("runs") / f"{stem}-{digest(recipe)}"
 
 
-def _is_data(name: str) -> bool:
+def is_data(name: str) -> bool:
     """Whether a path is a data set, and no recipe."""
     path = Path(name)
     if (path / "recipe.toml").is_file():

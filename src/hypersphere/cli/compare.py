@@ -7,7 +7,7 @@ import statistics
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from hypersphere.cli.chosen_recipe import shorthands
+from hypersphere.cli.chosen_recipe import is_data, shorthands
 from hypersphere.cli.output import Results, bold, note
 from hypersphere.core import Progress
 from hypersphere.core.config import digest
@@ -35,6 +35,11 @@ def run_compare(options: argparse.Namespace) -> Results | None:
     for name in ("seeds", "jobs"):
         if getattr(options, name) < 1:
             raise ValueError(f"--{name} {getattr(options, name)} must be at least 1")
+    if is_data(str(options.recipe)):
+        raise ValueError(
+            f"{options.recipe}: compare takes a recipe; `hypersphere train {options.recipe} --dry-run > images.toml`"
+            " writes one for these images, `hypersphere compare images.toml` compares with it"
+        )
     out = options.out or Path("runs") / f"compare-{options.recipe.stem}"
     settings = [*options.settings, *shorthands(options)]
     heads = [name for name in options.heads.split(",") if name]

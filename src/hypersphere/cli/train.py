@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import argparse
 import statistics
+from dataclasses import replace
 from pathlib import Path
 
 from torch import nn
 
 from hypersphere.cli.chosen_recipe import find_or_suggest, folder_of
-from hypersphere.cli.output import Results, wrapped
+from hypersphere.cli.output import Results, note, wrapped
 from hypersphere.cli.training_progress import TrainingProgress
 from hypersphere.core import Progress, install_hint, is_installed
 from hypersphere.core.config import as_table, digest, load_toml
@@ -17,6 +18,7 @@ from hypersphere.evaluation import Verification
 from hypersphere.models import MODEL_FILE
 from hypersphere.training import (
     SHIPPED_RECIPES,
+    Checkpoints,
     Logger,
     Processes,
     Recipe,
@@ -26,6 +28,7 @@ from hypersphere.training import (
     WeightsAndBiases,
     default_workers,
     join_processes,
+    load_run,
     recipe_names,
     train_recipe,
     validation_sets,
@@ -104,6 +107,15 @@ def train_and_verify(
 
     with progress:
         trained = train_recipe(recipe, folder, make, progress if processes.first else None)
+    if trained.statistics_batches:
+        note(
+            f"{trained.steps} steps are too few for BatchNorm's running statistics: they were estimated anew over"
+            f" {trained.statistics_batches} batches of training images"
+        )
+    best = Checkpoints(trained.folder / "checkpoints").best() if options.best and processes.first else None
+    if best is not None and not trained.snapshots:
+        note(f"the best checkpoint, chosen on {sets[0].title}, is that of step {best:,}; it is the one that is scored")
+        trained = replace(trained, backbone=load_run(trained.folder)[1].to(processes.device))
     return {each.title: each.verify_run(trained, device) for each in sets}
 
 

@@ -20,6 +20,7 @@ from hypersphere.core.config import as_table, digest, to_toml
 from hypersphere.core.files import remove_partial, write_atomically
 from hypersphere.data import ImageSource, InMemory, Prefetcher, ProcessPrefetcher, cutmix, mixup
 from hypersphere.heads import Head, clip_grad_norm_
+from hypersphere.training.batch_norm import estimate_anew, is_lagging
 from hypersphere.training.checkpoints import Checkpoints, Snapshots
 from hypersphere.training.data import readable_source, training_source
 from hypersphere.training.logs import JsonLines, Logger, Logs, figures_in_words
@@ -42,6 +43,7 @@ from hypersphere.training.runs import write_model
 from hypersphere.training.shard_state import common_state, load_common_state, load_state, save_state
 
 _RECIPE = re.compile(rb"# recipe ([0-9a-f]{12})\n")
+_STATISTICS_BATCHES = 20
 _PRECISIONS = {"bfloat16": torch.bfloat16, "float16": torch.float16}
 Evaluation = Callable[[nn.Module], Mapping[str, float]]
 Loaded = tuple[Tensor, Tensor]
@@ -59,13 +61,18 @@ class TrainingReporter(Protocol):
 
 @dataclass(frozen=True)
 class Trained:
-    """What a run leaves behind: the embedding network in eval mode, the head, the folder, and late snapshots."""
+    """What a run leaves behind: the embedding network in eval mode, the head, the folder, and late snapshots.
+
+    `statistics_batches` tells over how many batches BatchNorm's statistics were estimated anew, because the run was too
+    short for them to follow the weights; 0 where they did.
+    """
 
     backbone: nn.Module
     head: Head
     folder: Path
     steps: int
     snapshots: tuple[Path, ...] = ()
+    statistics_batches: int = 0
 
 
 class Trainer:
@@ -161,7 +168,7 @@ class Trainer:
         self._take_up()
         logs = Logs([JsonLines(self.folder / "log.jsonl"), *self.loggers] if self.processes.first else [], self.step)
         stop = min(self.total, until if until is not None else self.total)
-        began, first, words = time.monotonic(), self.step, ""
+        began, first, words, estimated = time.monotonic(), self.step, "", 0
         if progress is not None:
             progress.begin(self.step)
         with logs, self._joined(), self._loading(stop) as loaded:
@@ -178,6 +185,8 @@ class Trainer:
                     speed = (self.step - first) * self.recipe.train.batch_size / seconds
                     words = f"{figures_in_words(figures)}, {speed:,.0f} images/s, {self.waited / seconds:.0%} waiting"
                     words += "".join(f", {name} {score:.2%}" for name, score in self.scores.items())
+                if last and self.processes.first:
+                    estimated = self._estimate_statistics()
                 if self.snapshots.due(self.step) and self.processes.first:
                     self.snapshots.save(self.step, self.model())
                 if self.step % self.recipe.train.checkpoint_every == 0 or last:
@@ -187,7 +196,8 @@ class Trainer:
                     progress(self.step, self.total, words)
         if self.step == self.total and self.processes.first:
             write_model(self.recipe, self.folder, self.model())
-        return Trained(self.model().eval(), self.head.eval(), self.folder, self.step, self.snapshots.paths())
+        snapshots = self.snapshots.paths()
+        return Trained(self.model().eval(), self.head.eval(), self.folder, self.step, snapshots, estimated)
 
     def model(self) -> nn.Module:
         """The network to embed with: the moving average of the weights where the recipe keeps one."""
@@ -249,10 +259,31 @@ class Trainer:
         began = time.monotonic()
         images, labels = next(loaded)
         self.waited += time.monotonic() - began
+        return self._on_device(images, labels, self.step)
+
+    def _on_device(self, images: Tensor, labels: Tensor, step: int) -> Loaded:
+        """What was loaded for a step, where the network is; a GPU augments there."""
         if self.device.type != "cpu":
-            images = self._augment(images.to(self.device, non_blocking=True), self.step)
+            images = self._augment(images.to(self.device, non_blocking=True), step)
             labels = labels.to(self.device, non_blocking=True)
         return images, labels
+
+    def _estimate_statistics(self) -> int:
+        """Mend BatchNorm's statistics at the end of a short run; returns over how many batches, 0 for none.
+
+        They are the first batches of the run.
+        """
+        settings, network = self.recipe.train, self.model()
+        if (settings.freeze_backbone and not settings.shift_batch_norm) or not is_lagging(network):
+            return 0
+
+        def run(images: Tensor) -> None:
+            with self._autocast():
+                network(images)
+
+        count = min(_STATISTICS_BATCHES, self.total)
+        estimate_anew(network, run, (self._on_device(*self._load(step), step)[0] for step in range(count)))
+        return count
 
     def _train_step(self, images: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
         """One step of the optimizer; returns the loss of this process and the embeddings, both detached."""
@@ -324,14 +355,18 @@ class Trainer:
 
     def _embed(self, images: Tensor) -> tuple[Tensor, Tensor]:
         """The embeddings, and the features before the network's neck (the same where no loss wants them)."""
-        dtype = _PRECISIONS.get(self.recipe.train.precision)
         frozen = torch.no_grad() if self.recipe.train.freeze_backbone else nullcontext()
-        with frozen, torch.autocast(self.device.type, dtype=dtype, enabled=dtype is not None):
+        with frozen, self._autocast():
             if self.neck_losses:
                 both: tuple[Tensor, Tensor] = self.network(images, before_neck=True)
                 return both
             embeddings: Tensor = self.network(images)
         return embeddings, embeddings
+
+    def _autocast(self) -> torch.autocast:
+        """The precision of the network, as the recipe says."""
+        dtype = _PRECISIONS.get(self.recipe.train.precision)
+        return torch.autocast(self.device.type, dtype=dtype, enabled=dtype is not None)
 
     def _update(self) -> None:
         if self.head.sharding is None:
