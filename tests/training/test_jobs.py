@@ -1,5 +1,6 @@
 """Comparisons: runs on record, one after another and several at once."""
 
+import multiprocessing
 from dataclasses import replace
 from pathlib import Path
 
@@ -9,6 +10,7 @@ import torch
 from small import RECIPE
 
 from hypersphere.core.config import digest
+from hypersphere.data import PocketFaces, write_folder
 from hypersphere.evaluation import verify_pairs
 from hypersphere.training import (
     Processes,
@@ -22,6 +24,7 @@ from hypersphere.training import (
     run_tasks,
     validation_sets,
 )
+from hypersphere.training.data import training_source
 
 
 def tasks_of(tmp_path: Path, *settings: str) -> list[Task]:
@@ -75,6 +78,38 @@ def test_several_runs_at_once_are_the_same_runs(tmp_path: Path) -> None:
     ordered = sorted(several, key=lambda record: record.seed)
     assert [without_time(record) for record in ordered] == [without_time(record) for record in one]
     assert {(number, total) for number, _, total in heard} == {(0, 6), (1, 6)}
+
+
+def test_every_run_is_scored_with_its_own_normalisation(tmp_path: Path) -> None:
+    first, second = tasks_of(tmp_path)
+    other = replace(second.recipe, augment=replace(second.recipe.augment, mean=0.2, std=0.1))
+    second = replace(second, recipe=other)
+    together = list(run_tasks([first, second], Processes(), {}))
+    alone = list(run_tasks([second], Processes(), {}))
+    assert without_time(together[1]) == without_time(alone[0])
+
+
+def test_images_that_cannot_be_read_are_left_out_of_every_run(tmp_path: Path) -> None:
+    write_folder(PocketFaces(num_identities=10, images_per_identity=8, size=(16, 16)), tmp_path / "faces")
+    settings = [f"data.source={tmp_path / 'faces'}", "data.unreadable=0.1", "data.device=cpu"]
+    tasks = tasks_of(tmp_path, *settings)
+    Path(training_source(tasks[0].recipe.data).describe(3)).write_bytes(b"none")
+    with pytest.warns(RuntimeWarning, match="1 of 48 images cannot be read"):
+        records = list(run_tasks(tasks, Processes(), {}))
+    assert [record.steps for record in records] == [6, 6]
+    assert "1 of 48" in (tmp_path / "out" / "unreadable.txt").read_text()
+
+
+def test_a_comparison_that_is_ended_ends_its_runs(tmp_path: Path) -> None:
+    tasks = tasks_of(tmp_path, "train.steps=100000", "train.checkpoint_every=5")
+
+    def stop(number: int, done: int, total: int) -> None:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        list(run_tasks(tasks, Processes(), {}, jobs=2, report=stop))
+    assert multiprocessing.active_children() == []
+    assert not list((tmp_path / "out").rglob("*.partial"))
 
 
 def test_two_cells_are_compared_over_people_and_seeds(tmp_path: Path) -> None:

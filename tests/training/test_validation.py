@@ -53,6 +53,32 @@ def test_settings_of_validation_are_checked(recipe_file: Path) -> None:
         held(recipe_file, "data.validation.pairs=pairs.txt")
 
 
+def test_there_are_no_more_pairs_than_the_images_make(recipe_file: Path) -> None:
+    (pairs,) = validation_sets(held(recipe_file, "data.validation.count=6000"))
+    assert len(pairs.same) == 2 * 4 * (8 * 7 // 2)
+    assert pairs.same.mean() == 0.5
+    with pytest.raises(ValueError, match="count=41 must be even"):
+        held(recipe_file, "data.validation.count=41")
+
+
+def test_held_out_images_that_cannot_be_read_are_left_out(recipe_file: Path, tmp_path: Path) -> None:
+    faces = PocketFaces(num_identities=10, images_per_identity=4, size=(16, 16))
+    write_folder(faces, tmp_path / "faces")
+    settings = [f"data.source={tmp_path / 'faces'}", "data.validation.count=6000"]
+    recipe = held(recipe_file, *settings)
+    bad = held_out_source(recipe.data).describe(5)
+    Path(bad).write_bytes(b"none")
+    with pytest.warns(RuntimeWarning, match=r"1 of 16 images of held-out identities cannot be read.*: .*"):
+        (pairs,) = validation_sets(recipe)
+    assert len(pairs.source) == 15
+    assert len(pairs.same) == 2 * (3 * 6 + 3)
+    assert bad not in map(pairs.source.describe, range(15))
+    pairs.in_memory("cpu")
+    (trusted,) = validation_sets(held(recipe_file, *settings, "data.check=false"))
+    with pytest.raises(ValueError, match="none of Jpeg"):
+        trusted.in_memory("cpu")
+
+
 def test_scores_are_those_of_plain_loops(recipe_file: Path) -> None:
     recipe = held(recipe_file, "data.validation.flip=true")
     (pairs,) = validation_sets(recipe)

@@ -130,6 +130,23 @@ def readable_source(
     return left
 
 
+def readable_held_out(settings: DataSettings) -> ImageSource:
+    """The images of `held_out_source` that can be read; as in training, `data.check=false` believes that all can."""
+    source = held_out_source(settings)
+    if settings.source == "pocket" or not settings.check:
+        return source
+    report = check_readable(source, limit_share=1.0, workers=min(_THREADS, os.cpu_count() or 1))
+    if report.unreadable:
+        shown = first_few((message for _, message in report.unreadable), len(report.unreadable), 3)
+        warnings.warn(
+            f"{len(report.unreadable):,} of {report.checked:,} images of held-out identities cannot be read and are"
+            f" left out: {shown}",
+            RuntimeWarning,
+            stacklevel=2,
+        )
+    return _without(source, [index for index, _ in report.unreadable])
+
+
 def _without(source: ImageSource, left_out: list[int]) -> ImageSource:
     return Subset(source, np.setdiff1d(np.arange(len(source)), left_out)) if left_out else source
 

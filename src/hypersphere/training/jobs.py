@@ -7,11 +7,13 @@ import json
 import os
 import platform
 import queue
+import signal
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, ProcessPoolExecutor, wait
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
+from types import FrameType
 from typing import Any
 
 import numpy as np
@@ -25,10 +27,10 @@ from hypersphere.core.files import write_atomically
 from hypersphere.core.read_lines import numbered_lines
 from hypersphere.data import ImageSource, InMemory
 from hypersphere.evaluation import Difference, Verification, compare_repeated, embed
-from hypersphere.training.data import training_source
+from hypersphere.training.data import readable_source, training_source
 from hypersphere.training.monitor import TrainingStopped
 from hypersphere.training.processes import Processes
-from hypersphere.training.recipe import DataSettings, Recipe
+from hypersphere.training.recipe import Recipe
 from hypersphere.training.stages import train_recipe
 from hypersphere.training.trainer import Trained, Trainer
 from hypersphere.training.validation import UnseenPairs, validation_sets
@@ -179,11 +181,16 @@ class Prepared:
     sets: tuple[UnseenPairs, ...]
 
 
-def prepare(data: DataSettings, recipe: Recipe) -> Prepared:
-    """Open what the runs of a comparison share; images of a recipe with `data.device` are held in memory."""
-    sets = tuple(each.in_memory("cpu") for each in validation_sets(recipe))
-    held = InMemory(training_source(data)) if data.device is not None else None
-    return Prepared(held, sets)
+def prepare(task: Task) -> Prepared:
+    """Open what the runs of a comparison share; images of a recipe with `data.device` are held in memory.
+
+    Which of them cannot be read is then listed beside the folders of the runs.
+    """
+    data = task.recipe.data
+    sets = tuple(each.in_memory("cpu") for each in validation_sets(task.recipe))
+    if data.device is None:
+        return Prepared(None, sets)
+    return Prepared(InMemory(readable_source(training_source(data), data, task.folder.parent)), sets)
 
 
 def run_task(
@@ -223,7 +230,8 @@ def run_task(
         return replace(begun, stopped=str(cause), seconds=time.monotonic() - began)
     if not processes.first:
         return replace(begun, steps=trained.steps)
-    sets = [each.in_memory(device if recipe.data.device == "cuda" else "cpu") for each in prepared.sets]
+    held = device if recipe.data.device == "cuda" else "cpu"
+    sets = [replace(each.in_memory(held), recipe=recipe) for each in prepared.sets]
     whole = trained.head.sharding is None
     accuracy, norm = training_fit(trained, recipe, source, device) if whole else (None, None)
     return replace(
@@ -308,7 +316,7 @@ def run_tasks(
     for task in tasks:
         key = digest(task.recipe.data)
         if key not in shared:
-            shared[key] = prepare(task.recipe.data, task.recipe)
+            shared[key] = prepare(task)
     if jobs == 1:
         for number, task in enumerate(tasks):
             prepared = shared[digest(task.recipe.data)]
@@ -334,12 +342,22 @@ class _Worker:
     steps: Any = None
 
     def begin(self) -> None:
-        """Called first in the worker: it takes its share of the machine."""
+        """Called first in the worker: it takes its share of the machine.
+
+        Ctrl-C reaches every process of a terminal; only the one that started this one answers it, and ends this one.
+        """
         global _worker  # noqa: PLW0603
         _worker = self
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+        signal.signal(signal.SIGTERM, _end)
         torch.set_num_threads(max(1, (os.cpu_count() or 1) // self.jobs))
         if self.device.startswith("cuda"):
             torch.cuda.set_per_process_memory_fraction(1 / self.jobs)
+
+
+def _end(number: int, _: FrameType | None) -> None:
+    """End a run as an error does, so that files half written are removed."""
+    raise SystemExit(128 + number)
 
 
 _worker: _Worker | None = None
@@ -363,6 +381,7 @@ def _in_processes(tasks: Sequence[Task], worker: _Worker, report: Report | None)
     context = multiprocessing.get_context("spawn")
     worker.steps = context.Queue()
     pool = ProcessPoolExecutor(worker.jobs, mp_context=context, initializer=worker.begin)
+    others = set(multiprocessing.active_children())
     try:
         left = {pool.submit(_work, number, task) for number, task in enumerate(tasks)}
         while left:
@@ -370,6 +389,10 @@ def _in_processes(tasks: Sequence[Task], worker: _Worker, report: Report | None)
             _drain(worker.steps, report)
             for future in done:
                 yield future.result()
+    except BaseException:  # the runs that are left go on from their checkpoints when they are asked for again
+        for process in set(multiprocessing.active_children()) - others:
+            process.terminate()
+        raise
     finally:
         pool.shutdown(wait=True, cancel_futures=True)
 

@@ -31,7 +31,7 @@ class ValidationSettings:
     Args:
         identities: how many identities are held out of the training images; below 1, which share of them. They are
             drawn, with `data.seed`, from those with at least two images.
-        count: pairs of their images, half of them of one person.
+        count: pairs of their images, half of them of one person; fewer where there are not so many.
         pairs: a list of pairs to score besides, such as LFW's `pairs.txt`.
         images: where the images of that list are: a folder, an archive, a pack.
         flip: add the embedding of the mirror image to that of each image.
@@ -48,6 +48,8 @@ class ValidationSettings:
         if self.identities >= 1 and self.identities != int(self.identities):
             raise ValueError(f"identities={self.identities} must be a share below 1, or a whole number")
         check_range("count", self.count, 2, _MOST_IMAGES)
+        if self.count % 2:
+            raise ValueError(f"count={self.count} must be even: half of the pairs are of one person")
         if (self.pairs is None) != (self.images is None):
             raise ValueError("pairs and images belong together: the list, and where its images are")
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
@@ -17,7 +18,7 @@ from hypersphere.evaluation import Verification, embed, verify_pairs
 from hypersphere.evaluation.protocols import read_pairs
 from hypersphere.geometry import normalize
 from hypersphere.training.checkpoints import load_weights
-from hypersphere.training.data import held_out_source
+from hypersphere.training.data import readable_held_out
 from hypersphere.training.recipe import Recipe
 from hypersphere.training.trainer import Trained
 
@@ -119,14 +120,23 @@ def validation_sets(recipe: Recipe) -> list[UnseenPairs]:
     sets = []
     settings = recipe.data.validation
     if settings.identities:
-        held = held_out_source(recipe.data)
-        left, right, same = verification_pairs(held, settings.count, seed=recipe.data.seed)
+        held = readable_held_out(recipe.data)
+        count = min(settings.count, _most_pairs(held))
+        left, right, same = verification_pairs(held, count, seed=recipe.data.seed)
         sets.append(UnseenPairs(recipe, held, left, right, same, title="held-out identities"))
     if settings.pairs is not None:
         sets.append(_listed(recipe))
     if not sets and recipe.data.source == "pocket":
         sets.append(unseen_pairs(recipe))
     return sets
+
+
+def _most_pairs(source: ImageSource) -> int:
+    """How many pairs there are, half of them of one person."""
+    labels = np.asarray(source.labels)
+    images = np.bincount(labels[labels >= 0])
+    same = int((images * (images - 1) // 2).sum())
+    return 2 * max(1, min(same, math.comb(int(images.sum()), 2) - same))
 
 
 def unseen_pairs(recipe: Recipe, identities: int = _IDENTITIES, pairs: int = _PAIRS) -> UnseenPairs:
