@@ -193,6 +193,10 @@ def test_ctrl_c_is_one_line(monkeypatch: pytest.MonkeyPatch, capsys: pytest.Capt
     monkeypatch.setattr("hypersphere.cli.explore.run", interrupt)
     assert main(["explore"]) == 130
     assert capsys.readouterr() == ("", "hypersphere: interrupted\n")
+    monkeypatch.setattr("hypersphere.cli.train.run_train", interrupt)
+    assert main(["train", "pocket/faces"]) == 130
+    said = "hypersphere: interrupted; the same command goes on from what is saved\n"
+    assert capsys.readouterr() == ("", said)
 
 
 class Terminal(io.StringIO):

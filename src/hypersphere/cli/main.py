@@ -29,7 +29,7 @@ _WRONGLY_ASKED = (ValueError, FileNotFoundError, FileExistsError, IsADirectoryEr
 def build_parser() -> Parser:
     """All commands."""
     parser = Parser(prog="hypersphere", description="Learn, measure, understand and use embeddings on the unit sphere.")
-    parser.set_defaults(quiet=False, verbose=False, json=False)
+    parser.set_defaults(quiet=False, verbose=False, json=False, goes_on=False)
     parser.add_argument("--version", action="version", version=f"hypersphere {__version__}")
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
     for group in (demo, train, data, evaluate, theory, reproduce, explore, advise, bench, completion):
@@ -70,7 +70,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         _flushed()
         return _failed(error, 1, options.verbose)
     except KeyboardInterrupt as error:
-        return _failed(error, 130, options.verbose)
+        saved = "; the same command goes on from what is saved" if options.goes_on else ""
+        return _failed(error, 130, options.verbose, f"interrupted{saved}")
     if options.verbose:
         _say_how(time.monotonic() - start)
     return 0 if results is None else results.status
@@ -116,11 +117,11 @@ def _end(number: int, _: FrameType | None) -> None:
     raise SystemExit(128 + number)
 
 
-def _failed(error: BaseException, status: int, verbose: bool) -> int:
+def _failed(error: BaseException, status: int, verbose: bool, words: str | None = None) -> int:
     """Say what went wrong in one line, or after its traceback."""
     if verbose:
         traceback.print_exception(error)
-    print(f"{red('hypersphere:', sys.stderr)} {in_words(error) if status != 130 else 'interrupted'}", file=sys.stderr)
+    print(f"{red('hypersphere:', sys.stderr)} {words or in_words(error)}", file=sys.stderr)
     return status
 
 

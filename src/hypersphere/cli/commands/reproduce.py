@@ -30,4 +30,4 @@ def add_command(commands: Any) -> None:
     parser.add_argument(
         "--out", type=Path, default=Path("runs/reproduce"), help="folder for results, images and pages (%(default)s)"
     )
-    parser.set_defaults(run="reproduce:run_reproduce")
+    parser.set_defaults(run="reproduce:run_reproduce", goes_on=True)

@@ -37,7 +37,7 @@ def add_command(commands: Any) -> None:
     train.add_argument(
         "--best", action="store_true", help="keep the checkpoint with the best score on data.validation, too"
     )
-    train.set_defaults(run="train:run_train")
+    train.set_defaults(run="train:run_train", goes_on=True)
 
     compare = commands.add_parser(
         "compare", help="train a recipe with several heads, settings and seeds; print the table"
@@ -52,7 +52,7 @@ def add_command(commands: Any) -> None:
     add_device(compare)
     add_loading(compare)
     _add_length(compare)
-    compare.set_defaults(run="compare:run_compare")
+    compare.set_defaults(run="compare:run_compare", goes_on=True)
 
 
 def _add_length(parser: argparse.ArgumentParser) -> None:
