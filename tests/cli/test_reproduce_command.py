@@ -56,7 +56,7 @@ def test_the_status_tells_of_differences_and_failures(
         raise ValueError("broken")
 
     def differ(job: Job) -> Outcome:
-        return Outcome(findings=[Finding(what="x", ours="1", paper="2", held=False)])
+        return Outcome(findings=[Finding(what="x", ours="1", paper="2", verdict="contradicted")])
 
     chosen = ["reproduce", "--all", "--kind", "theory", "--paper", "normface", "--out", str(tmp_path)]
     monkeypatch.setitem(items._ITEMS, "normface/fig5", differ)

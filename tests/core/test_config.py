@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 
@@ -28,12 +28,21 @@ class Outer:
     steps: int | None = None
     free: Mapping[str, Any] = field(default_factory=dict)
     flag: bool = False
+    side: Literal["left", "right"] | None = None
 
 
 def test_a_table_becomes_the_dataclass() -> None:
-    table = {"name": "x", "inner": {"rate": 1, "sizes": [3, 4], "many": [1, 2.5]}, "steps": 5, "free": {"a": [1]}}
+    table = {
+        "name": "x",
+        "inner": {"rate": 1, "sizes": [3, 4], "many": [1, 2.5]},
+        "steps": 5,
+        "free": {"a": [1]},
+        "side": "left",
+    }
     made = build(Outer, table)
-    assert made == Outer(name="x", inner=Inner(rate=1.0, sizes=(3, 4), many=(1.0, 2.5)), steps=5, free={"a": [1]})
+    assert made == Outer(
+        name="x", inner=Inner(rate=1.0, sizes=(3, 4), many=(1.0, 2.5)), steps=5, free={"a": [1]}, side="left"
+    )
     assert isinstance(made.inner.rate, float)
 
 
@@ -54,6 +63,7 @@ def test_a_table_becomes_the_dataclass() -> None:
         ({"name": "x", "steps": 2.5}, "steps=2.5 must be of type int"),
         ({"name": "x", "flag": 1}, "flag=1 must be of type bool"),
         ({"name": "x", "free": 1}, "free=1 must be a table"),
+        ({"name": "x", "side": "lift"}, "side='lift' is unknown; did you mean 'left'"),
     ],
 )
 def test_what_is_wrong_is_named(table: dict[str, Any], message: str) -> None:

@@ -167,7 +167,7 @@ def test_an_item_runs_on_data_of_the_same_layout(name: str, file: Path, tmp_path
         assert re.fullmatch(r"about \d+ s", said[1])
         total = int(runs) * int(each)
         assert steps == [(done, total) for done in range(1, total + 1)]
-    assert any(finding.held is not None for finding in result.findings)
+    assert any(finding.verdict is not None for finding in result.findings)
     several = name not in ("sphereface/fig8", "normface/fig2")
     assert result.seeds == ((0, 1) if several else (0,))
     assert result.command.endswith(f"--data PATH{' --seeds 2' if several else ''} --epochs 1")

@@ -14,17 +14,17 @@ def test_an_illustration_is_drawn(entry: Entry) -> None:
     outcome = run(Job(entry=entry))
     assert list(outcome.figures) == [entry.id.split("/")[1]]
     assert all(draw().axes for draw in outcome.figures.values())
-    assert all(finding.held is not False for finding in outcome.findings)
+    assert all(finding.verdict != "contradicted" for finding in outcome.findings)
 
 
 def test_an_agent_that_sees_no_margin_is_a_mean_and_one_that_does_is_pushed() -> None:
     findings = _findings("normface/fig6")
-    assert [finding.held for finding in findings] == [True, True]
+    assert [finding.verdict for finding in findings] == ["held", "held"]
 
 
 def test_the_gradient_of_a_normalised_vector_is_tangent() -> None:
     value = _findings("normface/fig4")[0]
-    assert value.held
+    assert value.verdict == "held"
     assert abs(float(value.ours)) < 1e-12
 
 

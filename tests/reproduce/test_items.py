@@ -40,18 +40,18 @@ ENTRY = Entry(
 
 def test_a_value_is_judged_by_its_tolerance() -> None:
     job = Job(entry=ENTRY)
-    assert job.value("a", 2.54) == Finding(what="a", ours="2.54", paper="2.5", tolerance=0.1, held=True)
-    assert job.value("a", 2.7).held is False
+    assert job.value("a", 2.54) == Finding(what="a", ours="2.54", paper="2.5", tolerance=0.1, verdict="held")
+    assert job.value("a", 2.7).verdict == "contradicted"
     assert job.value("b", 100.9).note == ""
     off = job.value("b", 102.0, note="seed 0")
-    assert (off.held, off.note) == (False, "printed wrongly; seed 0")
+    assert (off.verdict, off.note) == ("contradicted", "printed wrongly; seed 0")
     with pytest.raises(ValueError, match="has no value 'c'"):
         job.value("c", 1.0)
 
 
 def test_rows_of_theory_keep_their_verdict() -> None:
     rows = [Row("x", "1", "1", "held"), Row("y", "2", "3", "DID NOT HOLD"), Row("z", "4", note="why")]
-    assert [finding.held for finding in from_report(Report("t", rows)).findings] == [True, False, None]
+    assert [finding.verdict for finding in from_report(Report("t", rows)).findings] == ["held", "contradicted", None]
 
 
 def test_an_id_is_registered_once() -> None:
@@ -62,14 +62,18 @@ def test_an_id_is_registered_once() -> None:
 def test_a_result_comes_back_as_it_was_written(tmp_path: Path) -> None:
     panel = Panel("t", "x", "y", [Line("l", [0, 1], [0, 1])])
     outcome = Outcome(
-        findings=[Finding(what="a", ours="1", held=False, note="why"), Finding(what="b", ours="2", held=True)],
+        findings=[
+            Finding(what="a", ours="1", verdict="contradicted", note="why"),
+            Finding(what="b", ours="2", verdict="held"),
+            Finding(what="c", ours="3", verdict="undecided", detectable=0.25),
+        ],
         figures={"fig1": lambda: draw_panels([panel]), "more": lambda: draw_panels([panel])},
         notes=["note"],
     )
     result = write_result(tmp_path, "p/fig1", outcome, command="c", seconds=1.23, seeds=(0, 1))
     assert read_results(tmp_path) == {"p/fig1": result}
     assert result.figures == ("p-fig1", "p-fig1-more")
-    assert (result.verdict(), result.differs) == ("1 of 2 held", False)
+    assert (result.summary(), result.differs) == ("1 held, 1 contradicted, 1 undecided", False)
     assert {path.name for path in (tmp_path / "images").iterdir()} == {
         f"p-fig1{more}.{ending}" for more in ("", "-more") for ending in ("png", "svg")
     }
@@ -84,6 +88,15 @@ def test_a_damaged_result_is_named(tmp_path: Path) -> None:
             read_result(path)
 
 
+def test_a_result_of_an_unknown_verdict_is_refused(tmp_path: Path) -> None:
+    outcome = Outcome(findings=[Finding(what="a", ours="1", verdict="held")])
+    write_result(tmp_path, "p/fig1", outcome, command="c", seconds=1.0, seeds=(0,))
+    path = tmp_path / "results" / "p-fig1.json"
+    path.write_text(path.read_text().replace('"held"', '"hold"'))
+    with pytest.raises(ValueError, match=r"p-fig1.json: findings\[0\].verdict='hold' is unknown; did you mean 'held'"):
+        read_result(path)
+
+
 def test_what_cannot_run_says_what_it_needs(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match=r"needs CASIA-WebFace .*recipes/papers/sphereface-casia-sfnet64.toml"):
         run_entry(load_catalogue()["sphereface/fig7"], tmp_path)
@@ -94,14 +107,12 @@ def test_pages_show_what_was_run_and_what_was_not(tmp_path: Path) -> None:
     run_entry(catalogue["sphereface2/fig6"], tmp_path)
     write_pages(tmp_path, catalogue)
     page = (tmp_path / "sphereface2.md").read_text()
-    assert "| g(-0.2) at t = 3 | -0.9 | -0.872 | 0.05 | yes |" in page
+    assert "| g(-0.2) at t = 3 | -0.9 | -0.872 | 0.05 | held |" in page
     assert "![Fig. 6: The similarity adjustment g for several t](images/sphereface2-fig6.png)" in page
     assert "## Fig. 9\n\nROC curves on IJB-B and IJB-C (real).\n\n**Not run.** It needs VGGFace2" in page
     index = (tmp_path / "index.md").read_text()
-    assert (
-        "| [Fig. 6](sphereface2.md#fig-6) | theory | The similarity adjustment g for several t | 2 of 2 held |" in index
-    )
-    assert "| 1 | 98 |" in index
+    assert "| [Fig. 6](sphereface2.md#fig-6) | theory | The similarity adjustment g for several t | 2 held |" in index
+    assert "| 1 | 98 | 2 | 0 | 0 |" in index
 
 
 def test_the_pages_of_the_docs_are_up_to_date(tmp_path: Path) -> None:

@@ -132,10 +132,10 @@ def _print_list(entries: Sequence[Entry], data: Path | None) -> Results:
 
 
 def _print_result(result: Result, folder: Path) -> None:
-    words = {True: green("held"), False: red("DID NOT HOLD"), None: ""}
+    words = {"held": green("held"), "contradicted": red("CONTRADICTED"), "undecided": "undecided", None: ""}
     for finding in result.findings:
         beside = f" (paper {finding.paper})" if finding.paper else ""
-        said = [part for part in (words[finding.held], finding.note) if part]
+        said = [part for part in (words[finding.verdict], finding.note) if part]
         end = f": {'; '.join(dict.fromkeys(said))}" if said else ""
         print(wrapped("  ", f"{finding.what}: {finding.ours}{beside}{end}"))
     for name in result.figures:

@@ -10,9 +10,9 @@ import tomllib
 import types
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, TypeVar, Union, get_args, get_origin, get_type_hints
+from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
-from hypersphere.core.checks import nearest
+from hypersphere.core.checks import check_choice, nearest
 
 C = TypeVar("C")
 _LEVELS = 32
@@ -242,7 +242,7 @@ def _value(hint: Any, value: Any, name: str) -> Any:
         return build(hint, value, name)
     if origin is tuple:
         return _tuple(arguments, value, name)
-    if origin is not None and issubclass(origin, Mapping):
+    if isinstance(origin, type) and issubclass(origin, Mapping):
         if not isinstance(value, Mapping):
             raise ValueError(f"{name}={value!r} must be a table")
         return {str(key): _value(arguments[1], entry, f"{name}.{key}") for key, entry in value.items()}
@@ -278,6 +278,8 @@ def _tuple(arguments: tuple[Any, ...], value: Any, name: str) -> tuple[Any, ...]
 def _plain(hint: Any, value: Any, name: str) -> Any:
     if isinstance(value, int | float | str):
         _check_value(name, value)
+    if get_origin(hint) is Literal:
+        return check_choice(name, value, get_args(hint))
     if hint is float and isinstance(value, int) and not isinstance(value, bool):
         return float(value)
     matches = isinstance(value, hint) and not (hint in (int, float) and isinstance(value, bool))

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from hypersphere.core import Reporter, duration
 from hypersphere.reproduce.catalogue import Entry
+from hypersphere.reproduce.verdicts import Interval, Verdict, judge
 from hypersphere.theory import Report, Row
 
 if TYPE_CHECKING:
@@ -35,15 +36,19 @@ class Finding:
         ours: as text.
         paper: as text; nothing where it prints none.
         tolerance: within which the two had to agree.
-        held: whether they did, or the sentence was true; None where there was nothing to decide.
-        note: the reason of a difference, the interval, the seeds.
+        verdict: on the number or the sentence; None where there was nothing to decide.
+        alone: what the interval alone would say, where the runs are no test and the verdict is undecided.
+        detectable: half the width of the interval that was judged: a smaller effect could not have been seen.
+        note: the reason of a difference, what an undecided one lacks.
     """
 
     what: str
     ours: str
     paper: str = ""
     tolerance: float | None = None
-    held: bool | None = None
+    verdict: Verdict | None = None
+    alone: Verdict | None = None
+    detectable: float | None = None
     note: str = ""
 
 
@@ -120,8 +125,8 @@ class Job:
         """
         paper = self.entry.printed(name)
         tolerance = self.entry.tolerances.get(name, self.entry.tolerance)
-        held = None if tolerance is None or math.isnan(paper) else bool(abs(ours - paper) <= tolerance)
-        reason = self.entry.reasons.get(name, "") if not held else ""
+        verdict = None if tolerance is None or math.isnan(paper) else _exactly(abs(ours - paper) <= tolerance)
+        reason = self.entry.reasons.get(name, "") if verdict != "held" else ""
         places = _places(paper) + 1 if digits is None else digits
         text = f"{ours:.{places}f}" if abs(ours) < 1e6 else f"{ours:.5g}"
         return Finding(
@@ -129,13 +134,44 @@ class Job:
             ours=text,
             paper="" if math.isnan(paper) else f"{paper:.10g}",
             tolerance=tolerance,
-            held=held,
+            verdict=verdict,
             note="; ".join(part for part in (reason, note) if part),
         )
 
     def claim(self, held: bool, ours: str, *, sentence: str = "", note: str = "") -> Finding:
-        """Whether a sentence was true: the catalogue's claim, or a part of it."""
-        return Finding(what=sentence or self.entry.claim, ours=ours, held=bool(held), note=note)
+        """Whether a sentence that is computed, not measured, is true: the catalogue's claim, or a part of it."""
+        return Finding(what=sentence or self.entry.claim, ours=ours, verdict=_exactly(held), note=note)
+
+    def judged(
+        self,
+        interval: Interval | None,
+        ours: str,
+        *,
+        sentence: str = "",
+        note: str = "",
+        margin: float = 0.0,
+        problem: str = "",
+    ) -> Finding:
+        """A sentence that was measured, by the rule of `judge`.
+
+        Args:
+            interval: of the amount on the claimed side; without, the sentence is undecided.
+            ours: the measurement as text.
+            sentence: the catalogue's claim by default.
+            note: said besides.
+            margin: of non-inferiority.
+            problem: why the runs are no test of the sentence, which is then undecided.
+        """
+        verdict = judge(interval, margin=margin)
+        known = interval is not None
+        return Finding(
+            what=sentence or self.entry.claim,
+            ours=ours,
+            verdict="undecided" if problem else verdict,
+            alone=verdict if problem and known else None,
+            detectable=float(f"{interval.half_width:.2g}") if interval is not None else None,
+            note=problem or note or ("" if known else "no interval: one run"),
+        )
 
 
 Run = Callable[[Job], Outcome]
@@ -166,14 +202,14 @@ def item_ids() -> list[str]:
 
 
 def from_rows(rows: Iterable[Row]) -> list[Finding]:
-    """Rows of a theory report; `held` is read from their verdicts."""
-    verdicts = {"held": True, "reached": True, "DID NOT HOLD": False}
+    """Rows of a theory report, with the verdicts of their notes."""
+    verdicts: dict[str, Verdict] = {"held": "held", "reached": "held", "DID NOT HOLD": "contradicted"}
     return [
         Finding(
             what=row.what,
             ours=row.ours,
             paper=row.paper,
-            held=verdicts.get(row.note.rpartition("corrected ")[2]),
+            verdict=verdicts.get(row.note.rpartition("corrected ")[2]),
             note=row.note,
         )
         for row in rows
@@ -196,6 +232,10 @@ def from_report(
         figures={new: report.figures[old] for old, new in chosen.items()},
         notes=report.notes,
     )
+
+
+def _exactly(held: bool) -> Verdict:
+    return "held" if held else "contradicted"
 
 
 def _places(number: float) -> int:

@@ -18,6 +18,7 @@ from hypersphere.losses.angular import RELEASED_ANNEAL
 from hypersphere.plots import Line, Panel, draw_features, draw_panels
 from hypersphere.reproduce.digits import DeeperLeNet, Digits, TrainedDigits, open_digits, seconds_a_step, train_digits
 from hypersphere.reproduce.items import Finding, Job, Outcome, item
+from hypersphere.reproduce.verdicts import of_correlation
 
 EPOCHS, IMAGES = 2, 20_000
 SHOWN = 10_000
@@ -146,8 +147,8 @@ def last_relu(job: Job) -> Outcome:
         job.claim(
             quadrant[0] == 100, f"{quadrant[0]:.1f} %", sentence="with the ReLU all features lie in the first quadrant"
         ),
-        job.claim(
-            quadrant[1] < 50 and empty[0] < 180,
+        job.judged(
+            None,
             f"{quadrant[1]:.1f} % in the first quadrant, largest empty sector {empty[0]:.0f} degrees",
             sentence="without it they lie around the whole plane",
         ),
@@ -168,8 +169,8 @@ def bias(job: Job) -> Outcome:
         measured = spread(features, labels)
         right = accuracy(trained, mnist(job.data)[1])
         findings.append(
-            job.claim(
-                measured.empty < 120,
+            job.judged(
+                None,
                 f"largest empty sector {measured.empty:.0f} degrees, test accuracy {right:.2f} %",
                 sentence=f"{title}: the classes use the whole plane",
             )
@@ -204,8 +205,8 @@ def larger_margin(job: Job) -> Outcome:
         for values, what in ((ratios, "within / between"), (scores, "the angular Fisher score (App. E)")):
             own = values[place : place + 4]
             findings.append(
-                job.claim(
-                    own[0] > own[1] > own[2] > own[3],
+                job.judged(
+                    None,
                     ", ".join(f"{value:.4f}" for value in own),
                     sentence=f"{where} images: {what} falls from softmax over m = 2 and 3 to m = 4",
                 )
@@ -222,10 +223,6 @@ def larger_margin(job: Job) -> Outcome:
     )
 
 
-_TEN_CLASSES = 0.55
-"""The correlation that ten points without any exceed once in twenty times (Student's t, 8 degrees of freedom)."""
-
-
 @item("sphereface/fig9")
 def norms_and_counts(job: Job) -> Outcome:
     """Fig. 9, its MNIST half: the length of a prototype against the number of samples of its class."""
@@ -234,12 +231,11 @@ def norms_and_counts(job: Job) -> Outcome:
     norms = [trained.head.weight.detach().norm(dim=1).double() for trained in runs]
     correlations = [float(torch.corrcoef(torch.stack([counts, norm]))[0, 1]) for norm in norms]
     mean = sum(correlations) / len(correlations)
-    claim = job.claim(
-        mean > _TEN_CLASSES,
+    claim = job.judged(
+        of_correlation(mean, 10),
         f"correlation {mean:.2f} (seeds: {', '.join(f'{r:.2f}' for r in correlations)})",
         sentence="classes with more samples have longer prototypes",
-        note=f"of ten classes a correlation below {_TEN_CLASSES} may be chance; they differ little here: "
-        f"{int(counts.min()):,} to {int(counts.max()):,} samples",
+        note=f"ten classes, which differ little here: {int(counts.min()):,} to {int(counts.max()):,} samples",
     )
     lines = [
         Line(f"seed {seed}", counts.numpy(), norm.numpy(), "o") for seed, norm in zip(job.seeds, norms, strict=True)

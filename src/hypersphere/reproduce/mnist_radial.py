@@ -14,6 +14,7 @@ from hypersphere.plots import Line, Panel, draw_features, draw_panels, new_figur
 from hypersphere.reproduce.digits import seconds_a_step, train_digits
 from hypersphere.reproduce.items import Finding, Job, Outcome, item
 from hypersphere.reproduce.mnist_items import EPOCHS, Plane, accuracy, how, mnist, panel_of, train_planes
+from hypersphere.reproduce.verdicts import over_seeds
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -29,8 +30,8 @@ def radial(job: Job) -> Outcome:
     euclidean, angular = mixed_up(features, labels)
     findings = [
         Finding(what="accuracy on test images, %", ours=f"{accuracy(trained, mnist(job.data)[1]):.2f}"),
-        job.claim(
-            euclidean > 2 * angular,
+        job.judged(
+            None,
             f"{100 * euclidean:.1f} % against {100 * angular:.1f} % of random triplets",
             sentence="a feature is nearer to one of another class than to one of its own more than twice as often by "
             "distance as by angle",
@@ -93,11 +94,11 @@ def bias_at_zero(job: Job) -> Outcome:
         what = f"seed {seed}: shortest class centre / median, and how far its directions spread, degrees"
         findings.append(Finding(what=what, ours=f"{share:.2f} (class {nearest}), {turn:.0f}"))
     findings.append(
-        job.claim(
-            min(shares) < 0.4,
+        job.judged(
+            None,
             f"shortest over median centre {min(shares):.2f} over {len(shares)} runs",
             sentence="with a bias some run has a class around zero (its centre at less than 0.4 of the median length)",
-            note="the paper shows two selected runs",
+            note="a sentence about some run: few runs do not decide it; the paper shows two selected ones",
         )
     )
     return Outcome(findings=findings, figures={"fig3": lambda: draw_features(panels)}, notes=how(job))
@@ -145,13 +146,13 @@ def norm_ratio(job: Job) -> Outcome:
         (step + 1 for values in ratios.values() for step, value in enumerate(values) if value >= 1.3), default=0
     )
     findings = [
-        job.claim(
-            max(max(values) for values in ends) < 1.3,
+        job.judged(
+            over_seeds([1.3 - max(values) for values in ends]),
             "; ".join(", ".join(f"{value:.3f}" for value in values) for values in ends),
             sentence="at the end of every epoch the longest prototype is below 1.3 times the shortest",
         ),
-        job.claim(
-            above == 0,
+        job.judged(
+            over_seeds([1.3 - max(values) for values in ratios.values()]),
             f"at most {max(max(values) for values in ratios.values()):.3f}",
             sentence="so it is after every step",
             note=f"above it until step {above}; an epoch has {each}" if above else "",

@@ -118,18 +118,10 @@ def _claims(job: Job, measured: dict[str, tuple[float, float, float]]) -> list[F
         falls.append(all(first > second for first, second in itertools.pairwise(margins_)))
     count = len(pairs)
     return [
-        job.claim(
-            len(wider) == count, f"{len(wider)} of {count}", sentence="0.5 R_sm raises the class margin of every loss"
-        ),
-        job.claim(
-            len(deeper) == count,
-            f"{len(deeper)} of {count}",
-            sentence="0.5 R_sm raises the sample margin of every loss",
-        ),
-        job.claim(
-            2 * len(better) > count, f"{len(better)} of {count}", sentence="0.5 R_sm raises the accuracy in most cases"
-        ),
-        job.claim(all(falls), f"{sum(falls)} of 3 losses", sentence="without it the class margin falls as s grows"),
+        job.judged(None, f"{len(wider)} of {count}", sentence="0.5 R_sm raises the class margin of every loss"),
+        job.judged(None, f"{len(deeper)} of {count}", sentence="0.5 R_sm raises the sample margin of every loss"),
+        job.judged(None, f"{len(better)} of {count}", sentence="0.5 R_sm raises the accuracy in most cases"),
+        job.judged(None, f"{sum(falls)} of 3 losses", sentence="without it the class margin falls as s grows"),
     ]
 
 

@@ -18,6 +18,7 @@ from hypersphere.core.config import as_table, build
 from hypersphere.core.files import whole_file
 from hypersphere.plots import save_figure
 from hypersphere.reproduce.items import Finding, Outcome
+from hypersphere.reproduce.verdicts import VERDICTS, Verdict
 from hypersphere.version import __version__
 
 
@@ -51,14 +52,16 @@ class Result:
 
     @property
     def differs(self) -> bool:
-        """Whether something did not hold and nothing says why."""
-        return any(finding.held is False and not finding.note for finding in self.findings)
+        """Whether something is contradicted and nothing says why."""
+        return any(finding.verdict == "contradicted" and not finding.note for finding in self.findings)
 
-    def verdict(self) -> str:
-        """In a few words: how many of the numbers and sentences held."""
-        judged = [finding for finding in self.findings if finding.held is not None]
-        held = sum(bool(finding.held) for finding in judged)
-        return f"{held} of {len(judged)} held" if judged else "drawn"
+    def counts(self) -> dict[Verdict, int]:
+        """How many of the numbers and sentences have each verdict."""
+        return {verdict: sum(finding.verdict == verdict for finding in self.findings) for verdict in VERDICTS}
+
+    def summary(self) -> str:
+        """`3 held, 1 undecided`; `drawn` where nothing was judged."""
+        return ", ".join(f"{count} {verdict}" for verdict, count in self.counts().items() if count) or "drawn"
 
 
 def file_name(name: str) -> str:

@@ -36,7 +36,7 @@ def test_from_training_to_page_and_again(
     result = json.loads((tmp_path / "out" / "results" / "normface-table1.json").read_text())
     assert result["seeds"] == [0, 1]
     assert result["command"] == "hypersphere reproduce normface/table1 --seeds 2"
-    assert sum(finding.get("held") is not None for finding in result["findings"]) == 2
+    assert sum(finding.get("verdict") is not None for finding in result["findings"]) == 2
     assert "2 runs of" in result["notes"][-1]
     assert "Claim: Normalising the features" in (tmp_path / "out" / "normface.md").read_text()
 

@@ -175,11 +175,15 @@ def test_classes_are_measured_as_plain_loops_do(tmp_path: Path) -> None:
 def test_a_real_run_of_each_measure(tmp_path: Path) -> None:
     seen = train_and_measure(people("p", "softmax", *TINY), 0, tmp_path, "cpu", uncounted)
     assert len(seen.arrays["pairs"]) == 40
-    assert {"pairs", "probes", "precisions", "rank-1", "fisher", "class margin", "logit spread"} <= set(seen.numbers)
+    assert {"pairs", "probes", "precisions", "rank-1", "fisher", "class margin"} <= set(seen.numbers)
+    assert {"logit spread", "norm", "train accuracy"} <= set(seen.numbers)
     known = classes("c", "cosface", "train.batch_size=4", "train.checkpoint_every=1", count=4, images=3, steps=2)
     record = train_and_measure(known, 0, tmp_path, "cpu", uncounted)
     assert record.arrays["history"][:, 0].tolist() == [1, 2]
     assert len(record.arrays["samples"]) == 8
+    assert 0 <= record.numbers["train accuracy"] <= 100
+    pairs = train_and_measure(people("t", "triplet", *TINY), 0, tmp_path, "cpu", uncounted)
+    assert "train accuracy" not in pairs.numbers  # nothing trains its prototypes
     toy = features("f", "sphereface2", "train.batch_size=4", count=3, dim=2, steps=2)
     drawn = train_and_measure(toy, 0, tmp_path, "cpu", uncounted)
     assert drawn.arrays["features"].shape == (600, 2)

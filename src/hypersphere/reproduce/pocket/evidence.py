@@ -6,63 +6,32 @@ import functools
 import math
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from hypersphere.evaluation.paired import compare_means
+from hypersphere.evaluation.bootstrap import PairWeights
 from hypersphere.reproduce.items import Finding, Job, Outcome, item
 from hypersphere.reproduce.pocket.images import NEW_IMAGES, unseen_labels
 from hypersphere.reproduce.pocket.measure import probes, unseen_pairs
 from hypersphere.reproduce.pocket.records import Record
 from hypersphere.reproduce.pocket.runs import gather
 from hypersphere.reproduce.pocket.settings import Setting
+from hypersphere.reproduce.verdicts import FITTED, MARGIN, Interval, Verdict, every, over_seeds
 
 Floats = npt.NDArray[np.float64]
+_REPLICATES = 1000
 PEOPLE = (
     "Pocket faces: cnn4 trained on 200 people with 20 images of 32 x 32, 620 steps of AdamW; tested on 400 other "
     "people (identities 30,000,000 and up), on whom no setting was chosen. Gains are in points, with their interval "
-    "over people (paired, means of the seeds) and every seed's own. A sentence held where the whole interval "
-    "and every seed are on its side; 'at least as good' held unless the interval is wholly below zero."
+    "over people and runs, and every seed's own."
 )
 CLASSES = (
     "Pocket faces: cnn4 as a classifier of the people named, tested on 100 new images of each. Numbers are means over "
-    "seeds with Student's interval; a sentence held where every seed agrees, even where the "
-    "interval of so few seeds reaches zero."
+    "seeds with Student's interval."
 )
-
-
-@dataclass(frozen=True)
-class Gain:
-    """How much better one setting is than another.
-
-    Args:
-        mean: in points, over seeds.
-        low, high: 95 % over people, paired by decision.
-        seeds: of every seed alone.
-    """
-
-    mean: float
-    low: float
-    high: float
-    seeds: tuple[float, ...]
-
-    @property
-    def better(self) -> bool:
-        """The interval over people and every seed are above zero."""
-        return self.low > 0 and min(self.seeds) > 0
-
-    @property
-    def not_worse(self) -> bool:
-        """Above zero, or zero is within the interval over people."""
-        return self.mean >= 0 or self.high >= 0
-
-    def text(self) -> str:
-        """`+1.20 (+0.80 to +1.60; seeds +0.50, +1.20, +1.90)`."""
-        over_seeds = f"; seeds {each(self.seeds, '+.2f')}" if len(self.seeds) > 1 else ""
-        return f"{self.mean:+.2f} ({self.low:+.2f} to {self.high:+.2f}{over_seeds})"
 
 
 class Evidence:
@@ -79,6 +48,22 @@ class Evidence:
     def stopped(self, setting: Setting) -> str:
         """Why a run of it stopped early; nothing where none did."""
         return next((f"seed {r.seed} stopped: {r.stopped}" for r in self.records[setting] if r.stopped), "")
+
+    def unfit(self, *settings: Setting) -> str:
+        """Why runs are no test of their losses, that is stopped or did not fit; nothing where all are."""
+        for setting in settings:
+            if problem := self.stopped(setting):
+                return f"{setting.title}: {problem}"
+            shares = [record.numbers.get("train accuracy", math.nan) for record in self.records[setting]]
+            if any(share < FITTED for share in shares):
+                return f"{setting.title} did not fit: {min(shares):.1f} % of the training images right"
+        return ""
+
+    def judged(
+        self, interval: Interval | None, ours: str, settings: Sequence[Setting], *, sentence: str = "", note: str = ""
+    ) -> Finding:
+        """A measured sentence about settings; undecided where one of their runs is no test."""
+        return self.job.judged(interval, ours, sentence=sentence, note=note, problem=self.unfit(*settings))
 
     def values(self, setting: Setting, name: str) -> Floats:
         """A number of every seed; NaN where training stopped itself."""
@@ -122,7 +107,7 @@ class Evidence:
 
     def gain(
         self, better: Setting, worse: Setting, outcome: str = "pairs", *, against: str = "", few: int = 0
-    ) -> Gain | None:
+    ) -> Interval | None:
         """The gain of one setting over another in decisions of the same things; None where a run stopped itself.
 
         Args:
@@ -153,52 +138,54 @@ class Evidence:
         words = "at least as good as" if equal else "better than"
         said = sentence or f"{better.title} is {words} {worse.title}"
         gain = self.gain(better, worse, outcome, against=against, few=few)
-        if gain is None:
-            problem = self.stopped(worse)
-            if problem and not self.stopped(better):
-                return self.job.claim(True, "a run of the other stopped", sentence=said, note=problem)
-            return self.job.claim(False, "a run of it stopped", sentence=said, note=self.stopped(better))
-        held = gain.not_worse if equal else gain.better
-        undecided = "" if held or gain.high < 0 or equal else "undecided: not every seed, or not the whole interval"
-        return self.job.claim(held, gain.text(), sentence=said, note=undecided)
+        text = "not measured" if gain is None else gain.text()
+        margin = MARGIN if equal else 0.0
+        return self.job.judged(gain, text, sentence=said, margin=margin, problem=self.unfit(better, worse))
 
     def larger(self, name: str, large: Setting, small: Setting, *, sentence: str = "", digits: int = 2) -> Finding:
-        """That a number is larger under one setting than under another, in every seed; open where a run stopped."""
+        """That a number is larger under one setting than under another; undecided where a run is no test."""
         one, two = self.values(large, name), self.values(small, name)
         said = sentence or f"{name} is larger under {large.title} than under {small.title}"
-        problem = self.stopped(large) or self.stopped(small)
-        if problem:
-            return Finding(what=said, ours="not measured", note=problem)
         text = f"{one.mean():.{digits}f} and {two.mean():.{digits}f}{difference(one - two, digits)}"
-        return self.job.claim(bool((one > two).all()), text, sentence=said)
+        return self.judged(over_seeds(one - two), text, (large, small), sentence=said)
 
     def best_inside(
         self, settings: Sequence[Setting], outcome: str, *, none: Setting | None = None, sentence: str = ""
     ) -> list[Finding]:
-        """That the best of settings, which stand in order, is neither the first nor the last, and better than none."""
-        means = np.array([self.mean(setting, outcome) for setting in settings])
+        """That the best of settings, which stand in order, is neither the first nor the last, and better than none.
+
+        The best of the inner ones must be better than both ends.
+        """
+        first, *inner, last = settings
+        means = np.array([self.mean(setting, outcome) for setting in inner])
         if np.isnan(means).all():
-            return [self.job.claim(False, "none trained", sentence=sentence)]
-        place = int(np.nanargmax(means))
-        best = settings[place]
-        found = [
-            self.job.claim(
-                0 < place < len(settings) - 1,
-                f"{best.title}, {means[place]:.2f}",
-                sentence=sentence,
-                note="the best is chosen on the people it is judged on",
-            )
-        ]
-        if none is not None and none != best:
-            found.append(self.better(best, none, outcome))
-        return found
+            return [self.judged(None, "not measured", settings, sentence=sentence)]
+        best = inner[int(np.nanargmax(means))]
+        ends = [self.better(best, end, outcome) for end in (first, last)]
+        gains = "; ".join(f"{end.title} {found.ours}" for end, found in zip((first, last), ends, strict=True))
+        found = Finding(
+            what=sentence or self.job.entry.claim,
+            ours=f"{best.title}, {np.nanmax(means):.2f}; over {gains}",
+            verdict=every([end.verdict or "undecided" for end in ends]),
+            note="the best is chosen on the people it is judged on",
+        )
+        return [found] if none is None else [found, self.better(best, none, outcome)]
 
 
-def gain_of(worse: Floats, better: Floats, subjects: tuple[npt.ArrayLike, npt.ArrayLike]) -> Gain:
-    """The gain in points, of (seeds, decisions) each."""
-    figure = compare_means(worse.mean(0), better.mean(0), subjects=subjects).figure
-    each = 100 * (better - worse).mean(1)
-    return Gain(100 * figure.value, 100 * figure.low, 100 * figure.high, tuple(float(gain) for gain in each))
+def gain_of(worse: Floats, better: Floats, subjects: tuple[npt.ArrayLike, npt.ArrayLike]) -> Interval:
+    """The gain in points, of (seeds, decisions) each, with its interval over people and runs, paired in both.
+
+    A replicate draws people, and as many of the seeds as there are, with replacement.
+    """
+    gain = 100 * (better - worse)
+    generator, drawn = np.random.default_rng([0, 1]), []
+    for weight in PairWeights(gain.shape[1], subjects).draws(_REPLICATES, 0):
+        mean = gain[generator.integers(len(gain), size=len(gain))].mean(0)
+        if weight.any():
+            drawn.append(float(weight @ mean) / float(weight.sum()))
+    low, high = np.quantile(drawn, [0.025, 0.975])
+    value, each = float(gain.mean()), gain.mean(1) if len(gain) > 1 else ()
+    return Interval(value, min(value, float(low)), max(value, float(high)), tuple(float(seed) for seed in each))
 
 
 @functools.cache
@@ -233,12 +220,9 @@ def difference(values: Floats, digits: int) -> str:
 
 def interval(values: npt.ArrayLike, form: str, bounds: tuple[float, float] = (-math.inf, math.inf)) -> str:
     """Student's 95 % interval of the mean of a few values, cut at the bounds of what they can be."""
-    from scipy.stats import t
-
-    numbers: Floats = np.asarray(values, dtype=np.float64)
-    mean = numbers.mean()
-    half = t.ppf(0.975, len(numbers) - 1) * numbers.std(ddof=1) / math.sqrt(len(numbers)) if len(numbers) > 1 else 0.0
-    return f"{max(mean - half, bounds[0]):{form}} to {min(mean + half, bounds[1]):{form}}"
+    found = over_seeds(values)
+    low, high = (math.nan, math.nan) if found is None else (found.low, found.high)
+    return f"{max(low, bounds[0]):{form}} to {min(high, bounds[1]):{form}}"
 
 
 Judge = Callable[[Evidence], Outcome]
@@ -271,10 +255,13 @@ def pocket_item(name: str, settings: Sequence[Setting]) -> Callable[[Judge], Jud
 
 
 def _measured(finding: Finding) -> Finding:
-    """A finding with a NaN among its numbers, of a run that stopped, is left open."""
+    """A finding with a NaN among its numbers, of a run that stopped, is undecided."""
     if not re.search(r"\bnan\b", finding.ours):
         return finding
-    return replace(finding, ours="not measured", held=None, note=finding.note or "a run stopped")
+    verdict: Verdict | None = None if finding.verdict is None else "undecided"
+    return replace(
+        finding, ours="not measured", verdict=verdict, alone=None, detectable=None, note=finding.note or "a run stopped"
+    )
 
 
 def _trained(records: Mapping[str, Record]) -> str:

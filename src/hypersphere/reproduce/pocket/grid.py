@@ -22,7 +22,7 @@ def arcface(title: str, margin: float = 0.3, *more: str) -> Setting:
 def sphereface2(
     title: str, *more: str, balance: float = 0.97, scale: float = 40.0, margin: float = 0.4, power: float = 3.0
 ) -> Setting:
-    """SphereFace2; lambda is nearer to 1 than in the paper: 200 classes, not 8,631."""
+    """SphereFace2; lambda is nearer to 1 than in the paper, which suits runs of 620 steps."""
     options = (f"head.balance={balance}", f"head.scale={scale}", f"head.margin={margin}", f"head.power={power}")
     return people(title, "sphereface2", *options, *more)
 

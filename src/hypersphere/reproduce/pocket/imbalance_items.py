@@ -13,6 +13,7 @@ from hypersphere.reproduce.items import Finding, Outcome
 from hypersphere.reproduce.pocket.evidence import CLASSES, Evidence, pocket_item
 from hypersphere.reproduce.pocket.figures import curve, draw_margins, draw_rows
 from hypersphere.reproduce.pocket.settings import Setting, classes
+from hypersphere.reproduce.verdicts import every, judge, most, over_seeds
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -116,10 +117,11 @@ def with_and_without(evidence: Evidence) -> Outcome:
             gains[f"{data}, {loss}"] = pair[1] - pair[0]
     better = sum(bool(gain.mean() > 0) for gain in gains.values())
     findings.append(
-        evidence.job.claim(
-            better > len(gains) / 2,
-            f"in {better} of {len(gains)}: " + ", ".join(f"{name} {gain.mean():+.1f}" for name, gain in gains.items()),
-            sentence="R_w raises the accuracy of most losses",
+        Finding(
+            what="R_w raises the accuracy of most losses",
+            ours=f"in {better} of {len(gains)}: "
+            + ", ".join(f"{name} {gain.mean():+.1f}" for name, gain in gains.items()),
+            verdict=most([judge(over_seeds(gain)) for gain in gains.values()]),
         )
     )
 
@@ -155,11 +157,11 @@ def imbalance_table(evidence: Evidence) -> Outcome:
     for data in _SEVERE:
         lost, saved = (evidence.values(centred(data, "LM-Softmax", w), "class margin") for w in (0.0, STARRED))
         findings.append(
-            evidence.job.claim(
-                bool((lost < 20).all() and (saved > 60).all()),
-                f"{lost.mean():.1f} and {saved.mean():.1f} degrees",
-                sentence=f"{data}: LM-Softmax has almost no class margin without R_w, and a large one with it",
-                note="below 20, and above 60 degrees, in every seed",
+            Finding(
+                what=f"{data}: LM-Softmax has almost no class margin without R_w, and a large one with it",
+                ours=f"{lost.mean():.1f} and {saved.mean():.1f} degrees",
+                verdict=every([judge(over_seeds(20 - lost)), judge(over_seeds(saved - 60))]),
+                note="below 20, and above 60 degrees",
             )
         )
     settings = [setting for data in _DATA for setting in (*_plain(data), *_starred(data))]

@@ -12,6 +12,7 @@ from hypersphere.reproduce.items import Finding, Outcome
 from hypersphere.reproduce.pocket.evidence import CLASSES, Evidence, pocket_item
 from hypersphere.reproduce.pocket.figures import draw_margins
 from hypersphere.reproduce.pocket.settings import Setting, classes
+from hypersphere.reproduce.verdicts import Interval, over_seeds
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -63,11 +64,11 @@ def fixed_prototypes(evidence: Evidence) -> Outcome:
     )
     gain = evidence.gain(_FIXED, _LEARNED, "samples")
     findings.append(
-        evidence.job.claim(
-            gain is not None and gain.mean < 1,
+        evidence.judged(
+            None if gain is None else Interval(1 - gain.value, 1 - gain.high, 1 - gain.low),
             gain.text() if gain else "not measured",
+            (_FIXED, _LEARNED),
             sentence="fixed prototypes gain little accuracy: less than a point",
-            note=evidence.stopped(_FIXED) or evidence.stopped(_LEARNED),
         )
     )
 
@@ -133,11 +134,11 @@ def cosface_64(evidence: Evidence) -> Outcome:
         "similarity of CosFace, s = 64, mostly", evidence.mean(plain, "similarity"), note=f"{TEN}, mean"
     )
     near = evidence.values(most, "similarity")
-    claim = evidence.job.claim(
-        bool((near > 0.9).all()),
+    claim = evidence.judged(
+        over_seeds(near - 0.9),
         f"{near.mean():.3f}",
+        (most,),
         sentence=f"{TEN}: with R_sm similarities are near 1: above 0.9 in the mean",
-        note=evidence.stopped(most),
     )
     return Outcome(findings=[value, *outcome.findings, claim], figures=outcome.figures, notes=outcome.notes)
 
@@ -157,9 +158,10 @@ def _stays_large(item_id: str, data: str) -> Callable[[Evidence], Outcome]:
             values = np.array([evidence.values(setting, name) for setting in settings])
             shares = values.min(0) / values.max(0)
             findings.append(
-                evidence.job.claim(
-                    bool((shares >= 0.9).all()),
+                evidence.judged(
+                    over_seeds(shares - 0.9),
                     f"smallest over largest, by seed: {', '.join(f'{share:.3f}' for share in shares)}",
+                    settings,
                     sentence=f"{name} of LM-Softmax stays within a tenth for s = 5, 10, 20 and 64",
                 )
             )

@@ -17,6 +17,7 @@ from hypersphere.data.source import Indices
 from hypersphere.evaluation import angular_fisher_score, embed, retrieve, verify_pairs
 from hypersphere.geometry import class_margin, normalize, sample_margins
 from hypersphere.heads import Head
+from hypersphere.losses.pairs import Contrastive, Triplet
 from hypersphere.reproduce.pocket.images import IMAGES, UNSEEN, unseen_labels
 from hypersphere.training import TrainingStopped
 
@@ -171,11 +172,21 @@ def measure_features(embed_: Embed, head: Head, train: ImageSource) -> Arrays:
     }
 
 
-def logit_spread(embed_: Embed, head: Head, train: ImageSource) -> Numbers:
-    """The standard deviation of a classifier's logits without their biases, over a thousand training images."""
+def measure_fit(embed_: Embed, head: Head, train: ImageSource) -> Numbers:
+    """How well a classifier fits, over a thousand training images.
+
+    Returns:
+        `logit spread`, the standard deviation of the logits without their biases; `norm`, the mean of ||x||; and
+        `train accuracy` in per cent, but of losses of pairs, which train no prototypes.
+    """
     few = np.linspace(0, len(train) - 1, min(1000, len(train))).astype(np.int64)
     raw = embed_(Subset(train, few))
-    return {"logit spread": float((raw @ head.weight.detach().float().cpu().T).std())}
+    spread = float((raw @ head.weight.detach().float().cpu().T).std())
+    numbers: Numbers = {"logit spread": spread, "norm": float(raw.norm(dim=1).mean())}
+    if not isinstance(head.objective, Contrastive | Triplet):
+        right = logits_of(head, raw).argmax(1).numpy() == np.asarray(train.labels)[few]
+        numbers["train accuracy"] = 100 * float(right.mean())
+    return numbers
 
 
 class Mirrored:

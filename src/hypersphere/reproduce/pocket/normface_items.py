@@ -12,6 +12,7 @@ from hypersphere.reproduce.pocket.evidence import PEOPLE, Evidence, pocket_item
 from hypersphere.reproduce.pocket.figures import curve, draw_rows
 from hypersphere.reproduce.pocket.grid import CENTER, SOFTMAX
 from hypersphere.reproduce.pocket.settings import Setting, people
+from hypersphere.reproduce.verdicts import over_seeds
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -21,7 +22,6 @@ _TUNED = (
     "Fine-tuned ones: 12 epochs of softmax, then 8 of the loss named, at 0.4 of the rate: as many in all as the plain "
     "softmax has."
 )
-
 
 _UNIT = ("prototype_norm=1.0", "renormalize=true")
 
@@ -55,9 +55,10 @@ def loss_weights(evidence: Evidence) -> Outcome:
         for setting in (SOFTMAX, *_CONTRASTIVE.values(), *_CENTERED.values())
     ]
     findings.append(
-        evidence.job.claim(
-            bool((one < two).all()),
+        evidence.judged(
+            over_seeds(two - one),
             f"best minus worst over the weights, points, by seed: C-contrastive {_list(one)}; center {_list(two)}",
+            [*_CONTRASTIVE.values(), *_CENTERED.values()],
             note=f"weights {', '.join(f'{w:g}' for w in WEIGHTS)}",
         )
     )

@@ -12,6 +12,7 @@ from hypersphere.reproduce.pocket.evidence import PEOPLE, Evidence, Floats, pock
 from hypersphere.reproduce.pocket.figures import curve, draw_rows
 from hypersphere.reproduce.pocket.grid import ARCFACE, COSFACE, arcface, cosface
 from hypersphere.reproduce.pocket.settings import people
+from hypersphere.reproduce.verdicts import most, over_seeds
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -24,6 +25,7 @@ _NECK = (
     "train.sampler=identity",
     "train.images_per_identity=4",
 )
+
 _SCALES = (10.0, 20.0, 32.0, 64.0)
 _HEADS = {
     "ArcFace": ("arcface", "head.margin=0.3"),
@@ -50,9 +52,10 @@ def _ranges(evidence: Evidence, name: str, scales: tuple[float, ...]) -> Floats:
 
 def _depends_less(evidence: Evidence, rival: str, scales: tuple[float, ...]) -> Finding:
     one, two = _ranges(evidence, "LM-Softmax", scales), _ranges(evidence, rival, scales)
-    return evidence.job.claim(
-        bool((one < two).all()),
+    return evidence.judged(
+        over_seeds(two - one),
         f"mAP, best minus worst over s, by seed: {_list(one)}; {_list(two)}",
+        [_RANKED[name, s] for name in ("LM-Softmax", rival) for s in scales],
         sentence=f"LM-Softmax depends less on s than {rival}",
     )
 
@@ -95,17 +98,17 @@ def ranking_by_scale(evidence: Evidence) -> Outcome:
             findings.append(evidence.row(setting, name, unit=f"{column}, %", paper=printed))
     own = _ranges(evidence, "LM-Softmax", _SCALES)
     findings.append(
-        evidence.job.claim(
-            bool((own < 3).all()),
+        evidence.judged(
+            over_seeds(3 - own),
             f"mAP, best minus worst, by seed: {_list(own)}",
+            [_RANKED["LM-Softmax", s] for s in _SCALES],
             sentence="LM-Softmax ranks about as well for s = 10, 20, 32 and 64: within 3 points",
         )
     )
     for rival in ("ArcFace", "CosFace", "NormFace"):
         theirs = _ranges(evidence, rival, _SCALES)
-        findings.append(
-            evidence.job.claim(bool((theirs >= 3).all()), _list(theirs), sentence=f"{rival} does not, in every seed")
-        )
+        settings = [_RANKED[rival, s] for s in _SCALES]
+        findings.append(evidence.judged(over_seeds(theirs - 3), _list(theirs), settings, sentence=f"{rival} does not"))
     figures = {"table8": lambda: _figure(evidence)}
     return Outcome(findings=findings, figures=figures, notes=[PEOPLE, _HOW])
 
@@ -133,10 +136,9 @@ def verification(evidence: Evidence) -> Outcome:
         evidence.better(added, plain, sentence=f"{name} does no harm", equal=True)
         for name, (added, plain) in _ADDED.items()
     ]
-    gains = [evidence.mean(added, "pairs") - evidence.mean(plain, "pairs") for added, plain in _ADDED.values()]
-    helped = sum(gain > 0 for gain in gains)
-    text = f"in {helped} of {len(gains)}"
-    findings.append(evidence.job.claim(helped > len(gains) / 2, text, sentence="they help in most cases"))
+    verdicts = [evidence.better(added, plain).verdict or "undecided" for added, plain in _ADDED.values()]
+    text = ", ".join(f"{name}: {verdict}" for name, verdict in zip(_ADDED, verdicts, strict=True))
+    findings.append(Finding(what="they help in most cases", ours=text, verdict=most(verdicts)))
     findings.append(evidence.better(*_ADDED["LM-Softmax + R_w"], sentence="R_w helps LM-Softmax"))
     figures = {"table4": lambda: draw_rows(evidence, settings, "pairs", "accuracy on unseen pairs, %")}
     return Outcome(

@@ -163,10 +163,11 @@ def train_and_measure(setting: Setting, seed: int, cache: Path, device: str, cou
         assert people is not None
         numbers, arrays = people
         own_numbers, own_arrays = measure.measure_head(trained.head)
-        numbers |= own_numbers | measure.logit_spread(embed, trained.head, train)
+        numbers |= own_numbers
         arrays |= own_arrays
     else:
         numbers, arrays = measure.measure_classes(embed, trained.head, new)
+    numbers |= measure.measure_fit(embed, trained.head, train)
     if setting.measure == "features":
         arrays |= measure.measure_features(embed, trained.head, train)
     if history:

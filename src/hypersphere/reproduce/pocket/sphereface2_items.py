@@ -31,6 +31,7 @@ from hypersphere.reproduce.pocket.grid import (
 from hypersphere.reproduce.pocket.records import Record
 from hypersphere.reproduce.pocket.settings import Setting, features, people
 from hypersphere.reproduce.pocket.sphereface_items import drawn, falling
+from hypersphere.reproduce.verdicts import over_seeds
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -40,7 +41,11 @@ _RIVALS = (
     "Scales and margins of CosFace, ArcFace and SphereFace2 are those tuned for pocket faces (recipes/pocket); those "
     "of Coco, Circle, CurricularFace and SphereFace were not."
 )
-_LAMBDA = "lambda is nearer to 1 than the paper's: there are 200 classes, not 8,631."
+_LAMBDA = (
+    "lambda is nearer to 1 than the paper's 0.7. It was chosen for runs of 620 steps, which are too short for "
+    "SphereFace2: with lambda = 0.7 and t = 1, 1,860 steps take the accuracy from 70.0 to 90.5 %. The number of "
+    "classes (200, not 8,631) does not explain it."
+)
 _POWERS = tuple(sphereface2(f"t = {t:g}", power=t) for t in (1.0, 2.0, 3.0))
 
 
@@ -82,19 +87,20 @@ def outside(record: Record, margin: float) -> float:
 
 def keeps_outside(evidence: Evidence, setting: Setting, margin: float) -> Finding:
     """That nine images in ten keep outside of all lines."""
-    shares = [0.0 if record.stopped else outside(record, margin) for record in evidence.records[setting]]
-    return evidence.job.claim(
-        min(shares) >= 0.9,
+    shares = np.array([np.nan if record.stopped else outside(record, margin) for record in evidence.records[setting]])
+    return evidence.judged(
+        over_seeds(shares - 0.9),
         f"{', '.join(f'{100 * share:.1f} %' for share in shares)} of the training images, by seed",
+        (setting,),
         sentence=f"{setting.title}: features keep outside r g(cos) + b = +- r m, for every class",
-        note=evidence.stopped(setting) or "held from 90 % on",
+        note="from 90 % on",
     )
 
 
 _THREE = (
-    "Three people with 200 images each and fixed prototypes 120 degrees apart, not the paper's six and learned ones: "
-    "in the plane some classes' learned prototypes ended in one direction in every trial with six people and with "
-    "four. Lines are the prototypes' directions."
+    "Three people with 200 images each and fixed prototypes 120 degrees apart, not the paper's six and learned ones, "
+    "whose prototypes fell together in the 800 steps of these runs. With Adam at 0.05 and 3,000 steps the paper's "
+    "figure is reached, with 4 seeds of 4. Lines are the prototypes' directions."
 )
 _PLANE = tuple(toy(f"m = {m:g}", m, 2, 3).but(f"m = {m:g}", "head.prototypes=simplex") for m in (0.0, 0.2))
 
@@ -114,6 +120,10 @@ def plane(evidence: Evidence) -> Outcome:
     )
 
 
+_SIX = (
+    "Six people with 200 images each, 800 steps, which are too few: with Adam at 0.05 and 3,000 steps the figure is "
+    "reached, with 4 seeds of 4. Arrows are prototypes."
+)
 _SPACE = toy("3-D, m = 0.2", 0.2, 3, 6)
 
 
@@ -129,10 +139,12 @@ def space(evidence: Evidence) -> Outcome:
     return Outcome(
         findings=[keeps_outside(evidence, _SPACE, 0.2)],
         figures={"fig8": figure},
-        notes=[CLASSES, "Six people with 200 images each. Arrows are prototypes."],
+        notes=[CLASSES, _SIX],
     )
 
 
+_CRASHED = 60.0
+"""Per cent of the pairs; half are right by chance."""
 _NOISES = (0.0, 0.2, 0.4, 0.6, 0.8)
 
 
@@ -163,14 +175,16 @@ def label_noise(evidence: Evidence) -> Outcome:
 def _loses_less(evidence: Evidence, rival: str, ours: tuple[Setting, Setting], noise: float, place: int) -> Finding:
     sentence = f"SphereFace2 loses less than {rival} from noise 0 to {noise:g}"
     theirs = _NOISY[rival][0], _NOISY[rival][place]
-    problem = next((text for s in (*ours, *theirs) if (text := evidence.stopped(s))), "")
-    if problem:
-        return evidence.job.claim(False, "not measured", sentence=sentence, note=problem)
+    if any(evidence.stopped(setting) for setting in (*ours, *theirs)):
+        return evidence.judged(None, "not measured", (*ours, *theirs), sentence=sentence)
     (own_clean, own_noisy), (their_clean, their_noisy) = (
         [evidence.decisions(setting, "pairs") for setting in pair] for pair in (ours, theirs)
     )
     gain = gain_of(their_noisy - their_clean, own_noisy - own_clean, subjects_of(ours[0], "pairs"))
-    return evidence.job.claim(gain.better, gain.text(), sentence=sentence)
+    worst = min(float(evidence.values(setting, "pairs").min()) for setting in (ours[1], theirs[1]))
+    crash = f"a run has {worst:.1f} % of the pairs right: a crash decides nothing" if worst < _CRASHED else ""
+    problem = evidence.unfit(ours[0], theirs[0]) or crash
+    return evidence.job.judged(gain, gain.text(), sentence=sentence, problem=problem)
 
 
 _BARE = ("head.bias=none",)
@@ -220,11 +234,12 @@ def balances(evidence: Evidence) -> Outcome:
     near = np.array(_BALANCES)[means > np.nanmax(means) - 1] if np.isfinite(means).any() else np.array([0.5])
     width = (near.max() / (1 - near.max())) / (near.min() / (1 - near.min()))
     findings.append(
-        evidence.job.claim(
-            width >= 5,
+        evidence.judged(
+            None,
             f"within a point of the best from {near.min():g} to {near.max():g}: lambda / (1 - lambda) by {width:.3g}",
+            settings,
             sentence="accuracy is stable over a wide range of lambda",
-            note="wide: lambda / (1 - lambda) may change by a factor of 5 or more",
+            note="no interval; wide: lambda / (1 - lambda) may change by a factor of 5 or more",
         )
     )
 
@@ -292,9 +307,6 @@ def ablations(evidence: Evidence) -> Outcome:
     """Table 11: r, m and t, one at a time."""
     groups = {"r": _SCALES, "m": _SIZES, "t": _TS}
     findings = [evidence.row(s, "pairs", unit="accuracy, %") for group in groups.values() for s in group.values()]
-    for name in ("r", "m"):
-        settings = list(groups[name].values())
-        findings += evidence.best_inside(settings, "pairs", sentence=f"the best {name} is inside the range tried")
     for above in (2.0, 3.0, 5.0):
         for below in (0.5, 1.0):
             findings.append(evidence.better(_TS[above], _TS[below]))
@@ -328,11 +340,11 @@ def margin_types(evidence: Evidence) -> Outcome:
     own = np.array([evidence.values(setting, "pairs") for setting in _TYPES.values()])
     among, gains = np.ptp(own, axis=0), own.min(0) - evidence.values(SOFTMAX, "pairs")
     findings.append(
-        evidence.job.claim(
-            bool((among < gains).all()),
+        evidence.judged(
+            over_seeds(gains - among),
             f"differ by up to {', '.join(f'{x:.2f}' for x in among)} points, gain at least "
             f"{', '.join(f'{x:.2f}' for x in gains)}, by seed",
-            note=next((text for setting in _TYPES.values() if (text := evidence.stopped(setting))), ""),
+            [SOFTMAX, *_TYPES.values()],
         )
     )
     findings += [evidence.better(setting, SOFTMAX) for setting in _TYPES.values()]

@@ -18,6 +18,7 @@ from hypersphere.reproduce.pocket.grid import A_SOFTMAX, CENTER, SOFTMAX
 from hypersphere.reproduce.pocket.imbalance_items import TAILED, TAILED_COUNTS
 from hypersphere.reproduce.pocket.records import Record
 from hypersphere.reproduce.pocket.settings import Setting, features, people
+from hypersphere.reproduce.verdicts import of_correlation, over_seeds
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -41,13 +42,11 @@ def ratios(evidence: Evidence, setting: Setting) -> Floats:
 
 
 def falling(evidence: Evidence, before: Setting, after: Setting) -> Finding:
-    """That the ratio is smaller for one setting than for the one before, in every seed."""
+    """That the ratio is smaller for one setting than for the one before."""
     one, two = ratios(evidence, before), ratios(evidence, after)
     sentence = f"angles within a class over those between classes fall from {before.title} to {after.title}"
-    if problem := evidence.stopped(before) or evidence.stopped(after):
-        return Finding(what=sentence, ours="not measured", note=problem)
     text = f"{one.mean():.3f}, then {two.mean():.3f}{difference(two - one, 3)}"
-    return evidence.job.claim(bool((two < one).all()), text, sentence=sentence)
+    return evidence.judged(over_seeds(one - two), text, (before, after), sentence=sentence)
 
 
 def drawn(evidence: Evidence, setting: Setting, images: int = _SHOWN) -> tuple[str, Tensor, Tensor]:
@@ -144,16 +143,17 @@ def biases(evidence: Evidence) -> Outcome:
             width=4.8,
         )
 
-    claim = evidence.job.claim(
-        bool((shares < 0.1).all()),
+    claim = evidence.judged(
+        over_seeds(0.1 - shares),
         f"deviation of the biases over that of the logits: {', '.join(f'{share:.3f}' for share in shares)}",
-        note="near zero: below 0.1 in every seed. All classes have 20 images, so nothing asks for a bias",
+        (SOFTMAX,),
+        note="near zero: below 0.1. All classes have 20 images, so nothing asks for a bias",
     )
-    grows = Finding(
-        what="the bias of a class grows with its number of images: correlation over 100 people with 60 to 3 images",
-        ours=", ".join(f"{correlation:+.2f}" for correlation in correlations),
-        held=all(correlation > _BY_CHANCE for correlation in correlations),
-        note=f"held: above {_BY_CHANCE} (5 %, one-sided) in every seed",
+    grows = evidence.judged(
+        of_correlation(float(np.mean(correlations)), len(TAILED_COUNTS)),
+        ", ".join(f"{correlation:+.2f}" for correlation in correlations),
+        (TAILED,),
+        sentence="the bias of a class grows with its number of images: correlation over 100 people with 60 to 3 images",
     )
     return Outcome(findings=[claim, grows], figures={"fig10": histogram}, notes=[PEOPLE])
 
