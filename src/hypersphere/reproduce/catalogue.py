@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import functools
+import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -138,4 +139,9 @@ def load_catalogue(path: Path = FILE) -> Catalogue:
 
 
 def _entry(name: str, value: Mapping[str, Any]) -> Entry:
-    return build(Entry, {"id": name, **value}, name)
+    """An entry; a cell that the paper leaves empty is "-" in the file, which has finite numbers alone, and NaN here."""
+    table = {"id": name, **value}
+    rows = {
+        row: tuple(math.nan if n == "-" else float(n) for n in cells) for row, cells in table.pop("rows", {}).items()
+    }
+    return replace(build(Entry, table, name), rows=rows)
