@@ -11,6 +11,7 @@ from hypersphere.cli.chosen_recipe import is_data, shorthands
 from hypersphere.cli.output import Results, bold, note
 from hypersphere.core import Progress
 from hypersphere.core.config import digest
+from hypersphere.core.files import remove_partial
 from hypersphere.evaluation import Difference
 from hypersphere.training import (
     RecordFile,
@@ -53,6 +54,8 @@ def run_compare(options: argparse.Namespace) -> Results | None:
         )
     tasks = [Task(title, recipe, out / digest(recipe)) for title, recipes in cells.items() for recipe in recipes]
     with join_processes(options.device) as processes, processes.hold(out):
+        if processes.first:
+            remove_partial(out)
         record = RecordFile(out / "results.jsonl")
         left = [task for task in tasks if run_key(task.recipe) not in record.records]
         if processes.first and len(left) < len(tasks):

@@ -34,7 +34,7 @@ def whole_file(path: str | os.PathLike[str]) -> Iterator[Path]:
     try:
         with naming_file(target, temporary):
             yield temporary
-            _sync_file(temporary)
+            sync_file(temporary)
             temporary.replace(target)
             sync_folder(target.parent)
     finally:
@@ -164,6 +164,12 @@ def remove_empty(folders: list[Path]) -> None:
             folder.rmdir()
 
 
+def sync_file(path: Path) -> None:
+    """Make the bytes of a file durable that somebody else has written."""
+    with path.open("rb+") as file:
+        os.fsync(file.fileno())
+
+
 def sync_folder(folder: Path) -> None:
     """Make a rename in this folder durable, where the system can."""
     if os.name != "posix":
@@ -206,8 +212,3 @@ def _without_links(path: str, flags: int) -> int:
 def _create(temporary: Path, path: Path) -> BinaryIO:
     with naming_file(path, temporary):
         return io.BufferedWriter(_Raw(temporary, path), _BUFFER)
-
-
-def _sync_file(path: Path) -> None:
-    with path.open("rb+") as file:
-        os.fsync(file.fileno())

@@ -23,7 +23,7 @@ import torch
 from torch import Tensor, distributed
 
 from hypersphere.core import read_json
-from hypersphere.core.files import file_digest, make_folders, partial_name, sync_folder, write_atomically
+from hypersphere.core.files import file_digest, make_folders, partial_name, sync_file, sync_folder, write_atomically
 
 if TYPE_CHECKING:
     from torch.distributed import ProcessGroup
@@ -74,10 +74,10 @@ def save_shards(folder: str | Path, tensors: Mapping[str, Tensor], group: Proces
         _gathered({}, group)
         with _failing_as(OSError, f"{folder}: not written; the previous one is untouched"):
             save(dict(tensors), storage_writer=Writer(partial), process_group=group, no_dist=not several)
-        digests = _gathered({path.name: file_digest(path) for path in partial.glob(f"__{_rank(group)}_*")}, group)
+        digests = _gathered({path.name: _synced(path) for path in partial.glob(f"__{_rank(group)}_*")}, group)
         if first:
             with _failing_as(OSError, f"{folder}: not written; the previous one is untouched"):
-                digests[_INDEX] = file_digest(partial / _INDEX)
+                digests[_INDEX] = _synced(partial / _INDEX)
                 write_atomically(partial / _DIGESTS, json.dumps(digests, indent=1, sort_keys=True).encode())
                 _replace(folder, partial)
         _gathered({}, group)
@@ -254,6 +254,12 @@ def _gathered(mine: dict[str, str], group: ProcessGroup | None) -> dict[str, str
     of_all: list[dict[str, str]] = [{} for _ in range(distributed.get_world_size(group))]
     distributed.all_gather_object(of_all, mine, group)
     return {name: digest for each in of_all for name, digest in each.items()}
+
+
+def _synced(path: Path) -> str:
+    """The digest of a file that is now durable: torch syncs it before the last bytes leave its buffer."""
+    sync_file(path)
+    return file_digest(path)
 
 
 def _replace(folder: Path, new: Path) -> None:

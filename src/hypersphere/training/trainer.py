@@ -17,7 +17,7 @@ from torch.nn.parallel import DistributedDataParallel
 
 from hypersphere.core import Reporter
 from hypersphere.core.config import as_table, digest, to_toml
-from hypersphere.core.files import remove_partial, write_atomically
+from hypersphere.core.files import remove_partial, sync_file, write_atomically
 from hypersphere.data import ImageSource, InMemory, Prefetcher, ProcessPrefetcher, cutmix, mixup
 from hypersphere.heads import Head, clip_grad_norm_
 from hypersphere.training.batch_norm import estimate_anew, is_lagging
@@ -453,6 +453,7 @@ class Trainer:
             self.scores = self.evaluate(self.model().eval())
             logs.write({"step": self.step, **self.scores})
             score = next(iter(self.scores.values())) if self.keep_best else None
+        sync_file(self.folder / "log.jsonl")
         head, optimizer = self.head.state_dict(), self.optimizer.state_dict()
         if self.sharded:
             head, optimizer = common_state(self.head, self.optimizer)

@@ -1,0 +1,70 @@
+"""`hypersphere compare` that is killed, and started again, ends with the same record; two at once are refused."""
+
+import os
+import random
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from hypersphere.cli import main
+from hypersphere.core import hold_folder
+from hypersphere.core.read_json import parse_json
+from tests.training.small import RECIPE
+
+KILLED = """
+import os, signal, sys
+from hypersphere.cli import main
+left = int(sys.argv[1])
+
+def count():
+    global left
+    left -= 1
+    if left == 0:
+        os.kill(os.getpid(), signal.SIGKILL)
+
+flush, replace = os.fsync, os.replace
+os.fsync = lambda file: (count(), flush(file))
+os.replace = lambda *names: (count(), replace(*names), count())
+sys.exit(main(sys.argv[2:]))
+"""
+
+
+def records(folder: Path) -> dict[str, object]:
+    """The runs by recipe, without how long they took."""
+    lines = [parse_json(line, "results") for line in (folder / "results.jsonl").read_text().splitlines()]
+    return {line["recipe"]: {**line, "seconds": 0} for line in lines}
+
+
+@pytest.mark.parametrize("kills", [1, pytest.param(12, marks=pytest.mark.slow)])
+def test_a_killed_comparison_ends_with_the_same_record(tmp_path: Path, kills: int) -> None:
+    path = tmp_path / "recipe.toml"
+    path.write_text(RECIPE)
+    source = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2] / "src"), "OMP_NUM_THREADS": "1"}
+
+    def run(folder: str, events: int) -> int:
+        words = ["compare", str(path), "--heads", "arcface,softmax", "--device", "cpu", "--out", str(tmp_path / folder)]
+        command = [sys.executable, "-W", "ignore", "-c", KILLED, str(events), *words, "train.steps=8"]
+        return subprocess.run(command, check=False, env=source, stdout=subprocess.DEVNULL).returncode
+
+    assert run("whole", -1) == 0
+    chance, whole = random.Random(kills), records(tmp_path / "whole")
+    for _ in range(kills):
+        ended = run("killed", chance.randrange(3, 40))
+        assert ended in (-signal.SIGKILL, 0)
+        if (tmp_path / "killed" / "results.jsonl").exists():
+            assert records(tmp_path / "killed").items() <= whole.items(), "what is on record is whole"
+    assert run("killed", -1) == 0
+    assert records(tmp_path / "killed") == whole
+    assert not list((tmp_path / "killed").rglob("*.partial*"))
+
+
+def test_two_comparisons_in_one_folder_are_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "recipe.toml"
+    path.write_text(RECIPE)
+    with hold_folder(tmp_path / "out"):
+        assert main(["compare", str(path), "--device", "cpu", "--out", str(tmp_path / "out")]) == 1
+    assert f"out is in use by process {os.getpid()} on " in capsys.readouterr().err
+    assert [file.name for file in (tmp_path / "out").iterdir()] == [".lock"]
