@@ -447,7 +447,7 @@ def test_label_noise_imbalance_and_most_images(path: Path, tmp_path: Path) -> No
         ("head.margni=3", "sphereface has no option 'margni'; did you mean 'margin'"),
         ("head.name=arcfase", "unknown loss 'arcfase'; did you mean 'arcface'"),
         ("backbone.name=sfnet5", "did you mean"),
-        ("backbone.dim=0", "backbone.dim=0 must be a positive integer"),
+        ("backbone.dim=0", "backbone.dim=0 must be a whole number"),
         ("train.batch_size=0", "batch_size=0 must be at least 1"),
         ("train.cutmix=-1", "cutmix=-1 must be at least 0"),
         ("augment.zoom_range=[2.0,1.0]", "augment: zoom_range=2 must be between 0.1 and 1"),
