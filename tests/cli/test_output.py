@@ -101,6 +101,7 @@ def test_evaluate(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
         words += ["--pairs", tmp_path / "pairs.txt", "--far", 0.1, "--out", tmp_path / folder]
         document, printed = run_json(capsys, "evaluate", "pairs", *words)
         saved = json.loads((tmp_path / folder / "result.json").read_text())
+        assert len(saved.pop("items_sha256")) == 64
         assert document == {**saved, "folder": str(tmp_path / folder)}
         assert all(len(line) <= 80 for line in printed.splitlines() if str(tmp_path) not in line)
     document, printed = run_json(capsys, "evaluate", "compare", tmp_path / "a", tmp_path / "b")

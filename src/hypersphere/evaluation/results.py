@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import hashlib
 import io
 import json
 import math
@@ -155,7 +156,7 @@ def write_result(result: Result, folder: str | Path) -> Path:
         the path of result.json.
     """
     target = Path(folder)
-    text = json.dumps(result_table(result), indent=1, allow_nan=False)
+    table = result_table(result)
     with Staged() as stage:
         if result.items:
             arrays = {name: np.asarray(values) for name, values in result.items.items()}
@@ -165,6 +166,8 @@ def write_result(result: Result, folder: str | Path) -> Path:
             buffer = io.BytesIO()
             np.savez_compressed(buffer, **arrays)  # type: ignore[arg-type]
             stage.open(target / "items.npz", replace=True).write(buffer.getvalue())
+            table["items_sha256"] = hashlib.sha256(buffer.getvalue()).hexdigest()
+        text = json.dumps(table, indent=1, allow_nan=False)
         stage.open(target / "result.json", replace=True).write(text.encode() + b"\n")
     if not result.items:
         (target / "items.npz").unlink(missing_ok=True)
