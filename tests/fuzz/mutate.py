@@ -233,11 +233,9 @@ def change_json(rng: random.Random, data: bytes) -> bytes:
     lines = data.split(b"\n") if data.count(b"\n{") else [data]
     place = rng.randrange(len(lines))
     try:
-        table = json.loads(lines[place])
-    except ValueError:
+        lines[place] = json.dumps(_changed(rng, json.loads(lines[place]))).encode()
+    except (ValueError, RecursionError):
         return replace_number(rng, data)
-    table = _changed(rng, table)
-    lines[place] = json.dumps(table).encode()
     return b"\n".join(lines)
 
 

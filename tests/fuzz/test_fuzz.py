@@ -10,12 +10,6 @@ from tests.fuzz.surfaces import SELF_TEST, SURFACES
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="limits of child processes are those of Linux")
 SEED = 0
-KNOWN: dict[str, str] = {
-    "ONNX": "deep JSON in a contract raises RecursionError",
-    "heads, tensors": "sparse, nested, meta and float8 tensors raise torch's exceptions",
-    "heads, options": "options of other types raise torch's exceptions",
-}
-"""Surfaces that fail still, each with the reason."""
 
 
 @pytest.fixture(scope="module")
@@ -24,13 +18,7 @@ def pool() -> Iterator[Pool]:
         yield opened
 
 
-def surfaces() -> list[object]:
-    return [
-        pytest.param(name, marks=pytest.mark.xfail(reason=KNOWN[name])) if name in KNOWN else name for name in SURFACES
-    ]
-
-
-@pytest.mark.parametrize("surface", surfaces())
+@pytest.mark.parametrize("surface", SURFACES)
 def test_damaged_input_is_answered_or_refused(surface: str, pool: Pool) -> None:
     tally = pool.run(surface, SEED, 0, SURFACES[surface].inputs)
     assert tally.inputs == SURFACES[surface].inputs

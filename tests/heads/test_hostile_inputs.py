@@ -91,3 +91,32 @@ def test_extreme_options_are_refused_or_stay_finite(name: str) -> None:
     for one, other in itertools.combinations(options, 2):
         for pair in ((1e12, 1e12), (1e12, 1e-30), (1e-30, 1e12)):
             _outcome(name, dict(zip((one, other), pair, strict=True)))
+
+
+@pytest.mark.parametrize(
+    ("options", "why"),
+    [
+        ({"dtype": 5}, "dtype=5 must be a floating torch.dtype"),
+        ({"dtype": torch.int64}, "dtype=torch.int64 must be a floating torch.dtype"),
+        ({"device": {}}, "device=.* cannot be used"),
+        ({"device": "nowhere"}, "device='nowhere' cannot be used"),
+        ({"device": "cpu:-1"}, "device='cpu:-1' cannot be used"),
+        ({"eps": 1e308}, "eps=1e[+]308 must be between 0 and 1"),
+        ({"renormalize": torch.ones(2)}, "renormalize=.* must be True or False"),
+        ({"unbiased": 1}, "unbiased=1 must be True or False"),
+        ({"unit_gradients": "yes"}, "unit_gradients='yes' must be True or False"),
+        ({"learnable_scale": torch.ones(2)}, "learnable_scale=.* must be True or False"),
+        ({"add": torch.ones(2)}, "add=.* must map names of losses"),
+    ],
+    ids=str,
+)
+def test_options_of_other_kinds_are_named(options: dict[str, Any], why: str) -> None:
+    with pytest.raises(ValueError, match=why):
+        hs.create_head("normface", dim=4, num_classes=6, **options)
+
+
+def test_counts_that_are_no_numbers_and_embeddings_without_width_are_named() -> None:
+    with pytest.raises(ValueError, match="class_counts='abcdef' must be numbers"):
+        hs.create_head("ldam", dim=4, num_classes=6, class_counts="abcdef")
+    with pytest.raises(ValueError, match=r"embeddings have shape \(3, 0\)"):
+        hs.create_loss("triplet")(torch.ones(3, 0), torch.arange(3))

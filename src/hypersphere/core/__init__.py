@@ -3,6 +3,7 @@
 from hypersphere.core.checks import (
     check_choice,
     check_finite_number,
+    check_flag,
     check_integer,
     check_positive,
     check_range,
@@ -25,6 +26,7 @@ __all__ = [
     "Reporter",
     "check_choice",
     "check_finite_number",
+    "check_flag",
     "check_integer",
     "check_positive",
     "check_range",

@@ -53,6 +53,13 @@ def check_integer(name: str, value: Any, least: int) -> int:
     return number
 
 
+def check_flag(name: str, value: Any) -> bool:
+    """`value` must be True or False."""
+    if not isinstance(value, bool):
+        raise ValueError(f"{name}={value!r:.80} must be True or False")
+    return value
+
+
 def check_positive(name: str, value: Any) -> float:
     """`value` must be a finite number above zero."""
     number = check_finite_number(name, value)

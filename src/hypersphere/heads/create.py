@@ -10,11 +10,11 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from hypersphere.core import check_finite_number, check_integer, check_positive, nearest
+from hypersphere.core import check_finite_number, check_flag, check_integer, check_positive, check_range, nearest
 from hypersphere.engines import Precision, compute_dtype
 from hypersphere.geometry import EPS
 from hypersphere.heads.head import Head
-from hypersphere.heads.inputs import check_embeddings, check_labels, to_compute_dtype
+from hypersphere.heads.inputs import check_embeddings, check_labels, check_place, to_compute_dtype
 from hypersphere.heads.sharding import Over
 from hypersphere.losses import OBJECTIVES, Batch, Contrastive, Objective, Triplet
 
@@ -103,7 +103,11 @@ def create_head(
         >>> loss = head(embeddings, labels)
     """
     dim, num_classes = check_integer("dim", dim, 1), check_integer("num_classes", num_classes, 2)
-    if not isinstance(add or {}, Mapping):
+    check_place(device, dtype)
+    check_range("eps", eps, 0, 1)
+    for flag, value in (("renormalize", renormalize), ("unbiased", unbiased), ("unit_gradients", unit_gradients)):
+        check_flag(flag, value)
+    if add is not None and not isinstance(add, Mapping):
         raise ValueError(f"add={add!r} must map names of losses to their options, for example {{'center': {{}}}}")
     added = {}
     for extra, settings in (add or {}).items():
@@ -161,13 +165,16 @@ def list_heads(pattern: str = "*") -> list[str]:
 
 def _objective(name: str, sizes: Mapping[str, int], options: Mapping[str, Any]) -> Objective:
     entry = OBJECTIVES[name]
-    known = set(inspect.signature(entry).parameters) - {"dim", "num_classes"}
-    for key in options:
+    parameters = inspect.signature(entry).parameters
+    known = {key: parameters[key] for key in parameters if key not in ("dim", "num_classes")}
+    for key, value in options.items():
+        if key in known and value is not None and str(known[key].annotation).removesuffix(" | None") == "bool":
+            check_flag(key, value)
         if key not in known:
             hint = nearest(key, known) if known else "it takes no options"
             raise ValueError(f"{name} has no option {key!r}; {hint}")
-        size = abs(options[key]) if isinstance(options[key], int | float) else 0
-        shown = str(options[key]) if size < _PRINTED else "..."
+        size = abs(value) if isinstance(value, int | float) else 0
+        shown = str(value) if size < _PRINTED else "..."
         if 0 < size < math.inf and not _LEAST <= size <= _LARGEST:
             raise ValueError(
                 f"{key}={shown} of {name} must be 0 or lie between {_LEAST:g} and {_LARGEST:g} (or their negatives):"

@@ -21,7 +21,7 @@ def check_embeddings(embeddings: Tensor, dim: int | None, *, values: bool = True
         kind = embeddings.dtype if isinstance(embeddings, Tensor) else type(embeddings).__name__
         raise ValueError(f"embeddings must be a floating tensor, not {kind}; of 16, 32 or 64 bits")
     check_dense("embeddings", embeddings)
-    if embeddings.dim() != 2 or (dim is not None and embeddings.shape[1] != dim):
+    if embeddings.dim() != 2 or embeddings.shape[1] == 0 or embeddings.shape[1] != (dim or embeddings.shape[1]):
         wanted = f"(N, {dim})" if dim is not None else "(N, dim)"
         raise ValueError(f"embeddings have shape {tuple(embeddings.shape)}; this loss takes {wanted}")
     if not values or torch.compiler.is_compiling():
@@ -38,6 +38,16 @@ def check_dense(name: str, tensor: Tensor) -> None:
         raise ValueError(f"{name} must be a dense tensor, not one of layout {tensor.layout}; use .to_dense()")
     if tensor.device.type == "meta":
         raise ValueError(f"{name} are on the device meta, which holds no numbers")
+
+
+def check_place(device: Any, dtype: Any) -> None:
+    """Raise ValueError unless prototypes of this dtype can be made on this device."""
+    if dtype is not None and not (isinstance(dtype, torch.dtype) and dtype in REALS):
+        raise ValueError(f"dtype={dtype!r:.80} must be a floating torch.dtype of 16, 32 or 64 bits")
+    try:
+        torch.empty(0, device=device, dtype=dtype)
+    except (RuntimeError, TypeError, AssertionError, NotImplementedError) as error:
+        raise ValueError(f"device={device!r:.80} cannot be used ({str(error).splitlines()[0]:.200})") from None
 
 
 def check_labels(labels: Tensor, embeddings: Tensor, num_classes: int | None, *, values: bool = True) -> Tensor:

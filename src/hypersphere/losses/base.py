@@ -324,7 +324,10 @@ def check_class_counts(class_counts: Sequence[float] | Tensor | None, num_classe
         raise ValueError("class_counts is missing: give the number of training samples of every class")
     if not isinstance(class_counts, Tensor | Sequence | np.ndarray):
         raise ValueError(f"class_counts must be a list or tensor of numbers, not {type(class_counts).__name__}")
-    counts = torch.as_tensor(class_counts, dtype=torch.float64)
+    try:
+        counts = torch.as_tensor(class_counts, dtype=torch.float64)
+    except (TypeError, ValueError, RuntimeError, OverflowError) as error:
+        raise ValueError(f"class_counts={class_counts!r:.80} must be numbers ({error!s:.100})") from None
     if counts.shape != (num_classes,) or not bool((counts > 0).all()) or not bool(counts.isfinite().all()):
         raise ValueError(
             f"class_counts must be {num_classes} positive numbers, one per class, not {tuple(counts.shape)} values"

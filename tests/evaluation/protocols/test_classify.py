@@ -79,7 +79,7 @@ def test_wrong_arguments_are_refused(standin: tuple[Path, Path, Embeddings, np.n
     protocol = read_classify(test, train)
     with pytest.raises(ValueError, match="is of class 11; there are prototypes of 11"):
         protocol.evaluate(embeddings, prototypes[:-1])
-    with pytest.raises(ValueError, match="class_counts has 12 entries; there are 13 classes"):
+    with pytest.raises(ValueError, match="class_counts has 12 entries; there are prototypes of 13 classes"):
         protocol.evaluate(embeddings, np.ones((13, DIM)))
     with pytest.raises(ValueError, match="prototypes has dimension 23; it must be 24"):
         protocol.evaluate(embeddings, prototypes[:, 1:])

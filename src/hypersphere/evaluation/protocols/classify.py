@@ -100,7 +100,8 @@ class Classify:
             which = f"{self.names[first]!r} is of class {self.labels[first]}"
             raise ValueError(f"{self.place(first)}: {which}; there are prototypes of {len(centres)}")
         if self.class_counts is not None and len(self.class_counts) != len(centres):
-            raise ValueError(f"class_counts has {len(self.class_counts)} entries; there are {len(centres)} classes")
+            counted_classes = f"class_counts has {len(self.class_counts)} entries"
+            raise ValueError(f"{self.path}: {counted_classes}; there are prototypes of {len(centres)} classes")
         rows = find_images(embeddings, self.names, self.place, allow_missing)
         here = rows >= 0
         left_out = missing_images(self.names, rows, [embeddings])
