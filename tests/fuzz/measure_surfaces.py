@@ -322,7 +322,9 @@ MEASURES: list[Surface] = [
     FileSurface(
         "pairs, CFP", 280, write_cfp, read_cfp, counted(cfp_count), "a pair for every line", only=("*/FP/*", "*.txt")
     ),
-    FileSurface("IJB", 280, make_ijb, evaluate_ijb, promise=_LISTS, only=("ijbc_*",), words=("tasks",)),
+    FileSurface(
+        "IJB", 280, make_ijb, evaluate_ijb, promise=_LISTS, only=("ijbc_*",), words=("tasks", "detector_score")
+    ),
     FileSurface("MegaFace", 340, make_megaface, read_small_megaface, promise=_LISTS),
     FileSurface("YTF", 410, make_ytf, read_small_ytf, promise=_LISTS),
     FileSurface(

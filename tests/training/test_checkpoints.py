@@ -235,3 +235,14 @@ def test_damaged_lines_of_a_log_are_left_out_with_a_warning(tmp_path: Path, seed
     path.write_bytes(b'{"step": 1}\nnull\n{"step": 2}\n{"step": 3')
     with pytest.warns(RuntimeWarning, match="log.jsonl, line 2: no record with the step it belongs to: left out"):
         assert read_log(path) == [{"step": 1}, {"step": 2}]
+
+
+def test_no_memory_is_taken_for_what_a_directory_only_states(tmp_path: Path) -> None:
+    path = tmp_path / "weights.pt"
+    torch.save({"w": torch.zeros(4)}, path)
+    data = bytearray(path.read_bytes())
+    entry = data.index(b"PK\x01\x02")
+    data[entry + 24 : entry + 28] = (2**31).to_bytes(4, "little")
+    path.write_bytes(data)
+    with pytest.raises(ValueError, match=r"weights\.pt: no file of weights \(its directory states"):
+        load_weights(path)

@@ -168,8 +168,11 @@ def _objective(name: str, sizes: Mapping[str, int], options: Mapping[str, Any]) 
     parameters = inspect.signature(entry).parameters
     known = {key: parameters[key] for key in parameters if key not in ("dim", "num_classes")}
     for key, value in options.items():
-        if key in known and value is not None and str(known[key].annotation).removesuffix(" | None") == "bool":
+        kind = str(known[key].annotation).removesuffix(" | None") if key in known and value is not None else ""
+        if kind == "bool":
             check_flag(key, value)
+        if kind in ("int", "float") and getattr(value, "ndim", None):
+            raise ValueError(f"{key}={value!r:.80} must be one number")
         if key not in known:
             hint = nearest(key, known) if known else "it takes no options"
             raise ValueError(f"{name} has no option {key!r}; {hint}")

@@ -6,11 +6,13 @@ import hashlib
 import io
 import json
 import math
+import os
 import re
 import shutil
 import warnings
+import zipfile
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import torch
 from torch import nn
@@ -96,6 +98,7 @@ class Checkpoints:
         if (shards_digest(shards) if shards.is_dir() else None) != about["shards"]:
             raise ValueError(f"{shards}: not the shards of this checkpoint (their digest differs from its .json)")
         try:
+            _check_directory(io.BytesIO(data))
             state = torch.load(io.BytesIO(data), map_location="cpu", weights_only=True)
         except Exception as error:
             raise ValueError(f"{path}: not readable ({error})") from None
@@ -199,12 +202,31 @@ class Snapshots:
         return self.folder / f"step-{step:09d}.pt"
 
 
+def _check_directory(file: BinaryIO) -> None:
+    """Raise ValueError where the directory of a file of `torch.save` states more bytes than there are.
+
+    torch takes the memory that the directory states before it reads. A file that is no archive is left to torch.
+    """
+    size = file.seek(0, os.SEEK_END)
+    if not zipfile.is_zipfile(file):
+        return
+    try:
+        with zipfile.ZipFile(file) as archive:
+            stated = sum(entry.file_size for entry in archive.infolist())
+    except Exception as error:  # a damaged directory raises anything at all
+        raise ValueError(f"its directory is damaged ({error})") from None
+    if stated > size:
+        raise ValueError(f"its directory states {stated:,} bytes, but there are {size:,}")
+
+
 def load_weights(path: str | Path) -> dict[str, torch.Tensor]:
     """The weights of a network from a file of `torch.save`, read with `weights_only=True`."""
     path = Path(path)
     if not path.is_file():
         raise ValueError(f"{path}: there is no such file")
     try:
+        with path.open("rb") as file:
+            _check_directory(file)
         weights = torch.load(path, map_location="cpu", weights_only=True)
     except Exception as error:
         raise ValueError(

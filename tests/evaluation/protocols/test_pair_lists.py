@@ -115,6 +115,14 @@ def test_bad_lists(tmp_path: Path, text: str, message: str) -> None:
         read_pairs(tmp_path / "bad.txt")
 
 
+@pytest.mark.parametrize("lost", ["same.txt", "diff.txt"])
+def test_a_split_of_cfp_is_not_left_out_when_a_file_of_it_is_missing(tmp_path: Path, lost: str) -> None:
+    split = write_cfp(tmp_path / "cfp")
+    (split / "FP" / "03" / lost).unlink()
+    with pytest.raises(ValueError, match=rf"03.{lost}: there is no such file"):
+        read_pairs(split / "FP")
+
+
 def test_bad_cfp(tmp_path: Path) -> None:
     split = write_cfp(tmp_path / "cfp")
     with pytest.raises(ValueError, match=r"expected CFP's folder Protocol/Split/FF"):

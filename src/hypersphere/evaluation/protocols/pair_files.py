@@ -133,7 +133,7 @@ def _plain_pair(where: str, fields: list[str]) -> Pair:
 
 def _read_cfp(folder: Path) -> list[Pair]:
     """CFP: `Protocol/Split/FP/01/same.txt` and `diff.txt`, ..., of lines `i,j` into `Pair_list_F.txt` and `_P.txt`."""
-    splits = sorted(child for child in folder.iterdir() if (child / "same.txt").is_file())
+    splits = sorted({path.parent for name in ("same.txt", "diff.txt") for path in folder.glob(f"*/{name}")})
     if not splits or folder.name not in ("FF", "FP"):
         raise ValueError(
             f"{folder}: expected CFP's folder Protocol/Split/FF or Protocol/Split/FP with 01/same.txt, ..."
