@@ -119,7 +119,13 @@ def test_one_that_is_dropped_without_closing_ends_its_threads() -> None:
         time.sleep(0.005)
 
 
-@pytest.mark.parametrize("end", ["sys.exit(3)", "os.kill(os.getpid(), signal.SIGINT); time.sleep(30)"])
+@pytest.mark.parametrize(
+    "end",
+    [
+        "sys.exit(3)",
+        "signal.signal(signal.SIGINT, signal.default_int_handler); os.kill(os.getpid(), signal.SIGINT); time.sleep(30)",
+    ],
+)
 def test_a_process_ends_although_items_are_ahead(end: str) -> None:
     code = textwrap.dedent(
         """
