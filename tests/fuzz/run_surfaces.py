@@ -262,7 +262,9 @@ RUNS: list[Surface] = [
         promise=_ERRORS,
     ),
     FileSurface("log of a run", 340, make_log, resume_log, whole_records, "records with a step", writes=True),
-    FileSurface("results.jsonl", 480, make_records, read_records, a_run_per_line, "a run for every line"),
+    FileSurface(
+        "results.jsonl", 480, make_records, read_records, a_run_per_line, "a run for every line", words=("right",)
+    ),
     FileSurface(
         "run folder",
         80,
