@@ -32,7 +32,7 @@ from hypersphere.data import (
     write_tar,
 )
 from tests.data.samples import arrays, make_folder, picture, saved
-from tests.fuzz.mutate import Files
+from tests.fuzz.mutate import DIGITS, Files
 from tests.fuzz.surface import CallSurface, Damaged, FileSurface, Surface, unchanged
 
 _TWO = ("Ada", "Bo_Lee")
@@ -124,20 +124,6 @@ def make_market(folder: Path) -> None:
             (folder / split / f"{person:04d}_c1s1_00000{person}_00.jpg").write_bytes(saved(picture(person)))
 
 
-_DIGITS = (
-    "0",
-    "7",
-    "-1",
-    "0000",
-    "9" * 19,
-    "9" * 400,
-    "9" * 5000,
-    "\N{SUPERSCRIPT TWO}",
-    "\N{FULLWIDTH DIGIT ONE}",
-    "x",
-)
-
-
 def call_market(rng: random.Random, folder: Path) -> str | None:
     """Names of files with odd numbers in the place of people and cameras."""
     root = folder / "market"
@@ -145,7 +131,7 @@ def call_market(rng: random.Random, folder: Path) -> str | None:
     (root / "bounding_box_train").mkdir(parents=True)
     count = rng.randint(1, 4)
     for k in range(count):
-        who, camera = rng.choice((str(k), *_DIGITS)), rng.choice(("1", *_DIGITS))
+        who, camera = rng.choice((str(k), *DIGITS)), rng.choice(("1", *DIGITS))
         name = f"{who}_c{camera}s1_{k:06d}_00.jpg"[-250:]
         (root / "bounding_box_train" / name).write_bytes(saved(picture(k)))
     source = open_source(root, format="market")

@@ -34,6 +34,7 @@ from hypersphere.models import Contract, load_model, load_prototypes, read_contr
 from hypersphere.reproduce.results import read_result as read_reproduced
 from tests.evaluation.protocols import official
 from tests.evaluation.protocols.standins import made_up, write_calfw_list, write_cfp, write_lfw_list
+from tests.fuzz.mutate import DIGITS
 from tests.fuzz.surface import CallSurface, Damaged, FileSurface, Surface, unchanged
 from tests.models.networks import linear_onnx
 
@@ -225,26 +226,12 @@ def a_sample_per_line(damaged: Damaged) -> str | None:
     return None if damaged.found["count"] in lines else f"{damaged.found['count']} samples of {lines} lines"
 
 
-_DIGITS = (
-    "0",
-    "7",
-    "-1",
-    "0000",
-    "9" * 19,
-    "9" * 400,
-    "9" * 5000,
-    "\N{SUPERSCRIPT TWO}",
-    "\N{FULLWIDTH DIGIT ONE}",
-    "x",
-)
-
-
 def call_reid(rng: random.Random, folder: Path) -> str | None:
     """Names of re-identification with odd numbers in them."""
     names = []
     for k in range(rng.randint(2, 8)):
         split = rng.choice(("query", "bounding_box_test", "bounding_box_test", "other"))
-        who, camera = rng.choice((str(k), str(k), *_DIGITS)), rng.choice(("1", "2", *_DIGITS))
+        who, camera = rng.choice((str(k), str(k), *DIGITS)), rng.choice(("1", "2", *DIGITS))
         names.append(f"{split}/{who}_c{camera}s1_{k:06d}_00.jpg")
     found = reid_among(names, "names.txt")
     wanted = sum(name.startswith(("query/", "bounding_box_test/")) for name in names)

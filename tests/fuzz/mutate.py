@@ -305,3 +305,18 @@ def mutate(rng: random.Random, files: dict[str, bytes], kinds: dict[str, Any], c
         other = rng.choice(choose)
         found.setdefault(other, rng.choice(kinds[other])(rng, files[other]) if files[other] else b"\n")
     return found
+
+
+DIGITS = (
+    "0",
+    "7",
+    "-1",
+    "0000",
+    "9" * 19,
+    "9" * 400,
+    "9" * 5000,
+    "\N{SUPERSCRIPT TWO}",
+    "\N{FULLWIDTH DIGIT ONE}",
+    "x",
+)
+"""Texts that stand for a number in a name, few of which are one."""

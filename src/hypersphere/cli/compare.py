@@ -14,6 +14,7 @@ from hypersphere.core.config import digest
 from hypersphere.core.files import remove_partial
 from hypersphere.evaluation import Difference
 from hypersphere.training import (
+    NO_VALIDATION,
     RecordFile,
     RunRecord,
     Task,
@@ -48,10 +49,7 @@ def run_compare(options: argparse.Namespace) -> Results | None:
     first = next(iter(cells.values()))[0]
     sets = validation_sets(first)
     if not sets:
-        raise ValueError(
-            "compare needs people whom training does not see: data.validation.identities=0.1 holds a tenth of the"
-            " identities out, data.validation.pairs=LIST with data.validation.images=PATH scores a list of pairs"
-        )
+        raise ValueError(f"compare {NO_VALIDATION}")
     tasks = [Task(title, recipe, out / digest(recipe)) for title, recipes in cells.items() for recipe in recipes]
     with join_processes(options.device) as processes, processes.hold(out):
         if processes.first:

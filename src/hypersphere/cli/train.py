@@ -17,6 +17,7 @@ from hypersphere.core.config import as_table, digest, load_toml
 from hypersphere.evaluation import Verification
 from hypersphere.models import MODEL_FILE
 from hypersphere.training import (
+    NO_VALIDATION,
     SHIPPED_RECIPES,
     Checkpoints,
     Logger,
@@ -75,10 +76,7 @@ def train_and_verify(
     holding = device if recipe.data.device == "cuda" else "cpu"
     sets = validation_sets(recipe) if processes.first else []
     if options.best and processes.first and not sets:
-        raise ValueError(
-            "--best needs people whom training does not see: data.validation.identities=0.1 holds a tenth of the"
-            " identities out, data.validation.pairs=LIST with data.validation.images=PATH scores a list of pairs"
-        )
+        raise ValueError(f"--best {NO_VALIDATION}")
     with Progress("reading validation images", "images") as reading:
         sets = [each.in_memory(holding, reading) for each in sets]
 

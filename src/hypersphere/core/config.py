@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
 from hypersphere.core.checks import check_choice, nearest
+from hypersphere.core.files import read_bounded
 
 C = TypeVar("C")
 _LEVELS = 32
@@ -27,15 +28,7 @@ def load_toml(path: str | Path, children: tuple[Path, ...] = ()) -> dict[str, An
         raise ValueError(f"{path} is its own base")
     if len(children) > _BASES:
         raise ValueError(f"{path}: the base of the base ... of a file, more than {_BASES} times")
-    try:
-        with path.open("rb") as file:
-            data = file.read(_BYTES + 1)
-    except FileNotFoundError:
-        raise ValueError(f"{path}: there is no such file") from None
-    except OSError as error:
-        raise ValueError(f"{path}: expected a TOML file ({error.strerror})") from None
-    if len(data) > _BYTES:
-        raise ValueError(f"{path}: more than {_BYTES:,} bytes; no TOML file of hypersphere is that large")
+    data = read_bounded(path, _BYTES, "TOML")
     try:
         table = _parse(data.decode("utf-8"))
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:

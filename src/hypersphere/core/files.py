@@ -121,6 +121,29 @@ def staged_folder(path: Path) -> Iterator[Path]:
     sync_folder(path.parent)
 
 
+def read_bounded(path: Path, limit: int, kind: str) -> bytes:
+    """Read a whole file of at most `limit` bytes.
+
+    Args:
+        path: the file.
+        limit: bytes it may have.
+        kind: of file that is expected, for messages.
+
+    Raises:
+        ValueError: there is no such file, it cannot be read, or it is larger.
+    """
+    try:
+        with path.open("rb") as file:
+            data = file.read(limit + 1)
+    except FileNotFoundError:
+        raise ValueError(f"{path}: there is no such file") from None
+    except OSError as error:
+        raise ValueError(f"{path}: cannot be read; expected a {kind} file ({error.strerror})") from None
+    if len(data) > limit:
+        raise ValueError(f"{path}: more than {limit:,} bytes; no {kind} file of hypersphere is that large")
+    return data
+
+
 def file_digest(path: str | os.PathLike[str]) -> str:
     """The SHA-256 of a file's bytes, 64 hexadecimal digits."""
     with Path(path).open("rb") as file:

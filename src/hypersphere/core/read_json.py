@@ -7,6 +7,8 @@ import re
 from pathlib import Path
 from typing import Any, NoReturn
 
+from hypersphere.core.files import read_bounded
+
 JSON_LIMIT = 1 << 28
 """Bytes that a JSON file may have; the lists of MegaFace's million images have a fifth of it."""
 JSON_DEPTH = 64
@@ -28,16 +30,7 @@ def read_json(path: str | Path, *, limit: int = JSON_LIMIT) -> Any:
         ValueError: there is no such file, or `parse_json` refuses its text; the message names the file.
     """
     path = Path(path)
-    try:
-        with path.open("rb") as file:
-            data = file.read(limit + 1)
-    except FileNotFoundError:
-        raise ValueError(f"{path}: there is no such file") from None
-    except OSError as error:
-        raise ValueError(f"{path}: cannot be read ({error.strerror})") from None
-    if len(data) > limit:
-        raise ValueError(f"{path}: more than {limit:,} bytes; no JSON file of hypersphere is that large")
-    return parse_json(data, str(path))
+    return parse_json(read_bounded(path, limit, "JSON"), str(path))
 
 
 def parse_json(text: str | bytes, where: str) -> Any:

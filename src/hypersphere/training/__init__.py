@@ -24,9 +24,10 @@ from hypersphere.training.shard_state import common_state, load_common_state, lo
 from hypersphere.training.shards import load_shards, read_shards, save_shards
 from hypersphere.training.stages import train_recipe
 from hypersphere.training.trainer import Trained, Trainer
-from hypersphere.training.validation import UnseenPairs, unseen_pairs, validation_sets
+from hypersphere.training.validation import NO_VALIDATION, UnseenPairs, unseen_pairs, validation_sets
 
 __all__ = [
+    "NO_VALIDATION",
     "SHIPPED_RECIPES",
     "Checkpoints",
     "Logger",

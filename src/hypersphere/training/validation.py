@@ -22,6 +22,11 @@ from hypersphere.training.data import readable_held_out
 from hypersphere.training.recipe import Recipe
 from hypersphere.training.trainer import Trained
 
+NO_VALIDATION = (
+    "needs people whom training does not see: data.validation.identities=0.1 holds a tenth of the identities out,"
+    " data.validation.pairs=LIST with data.validation.images=PATH scores a list of pairs"
+)
+"""What to tell somebody who asks for scores of data that have no validation set."""
 _IDENTITIES = 200
 _PAIRS = 6000
 

@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from hypersphere.core.files import read_bounded
 from hypersphere.evaluation.arrays import Array
 
 LIMIT = 1 << 28
@@ -40,15 +41,7 @@ def read_mat(path: Path, wanted: Collection[str]) -> dict[str, Array]:
     Raises:
         ValueError: there is no such file, or it is damaged; the message names the file.
     """
-    try:
-        with path.open("rb") as file:
-            data = file.read(LIMIT + 1)
-    except FileNotFoundError:
-        raise ValueError(f"{path}: there is no such file") from None
-    except OSError as error:
-        raise ValueError(f"{path}: cannot be read ({error.strerror})") from None
-    if len(data) > LIMIT:
-        raise ValueError(f"{path}: more than {LIMIT:,} bytes")
+    data = read_bounded(path, LIMIT, "MAT")
     order = {b"\x00\x01IM": "<", b"\x01\x00MI": ">"}.get(data[124:_HEADER])
     if order is None:
         if data[124:_HEADER] == b"\x00\x02IM" or data[:8] == b"\x89HDF\r\n\x1a\n":
