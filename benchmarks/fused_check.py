@@ -28,8 +28,8 @@ from torch.nn.functional import cross_entropy, linear, normalize
 import hypersphere as hs
 from hypersphere import engines
 from hypersphere.engines import PRECISIONS, Reduced, dense
-from hypersphere.engines.contract import Problem
 from hypersphere.engines.dense import reduce_dense
+from hypersphere.engines.spec import Problem
 from hypersphere.geometry import normalize as unit
 
 LOSSES: list[tuple[str, dict[str, Any]]] = [

@@ -27,9 +27,9 @@ from torch import Tensor
 
 import hypersphere as hs
 from hypersphere.engines import Reduction, Similarity, launch
-from hypersphere.engines.contract import Problem
-from hypersphere.engines.kernels import rows as row_kernels
-from hypersphere.engines.launch import Launcher, Tile
+from hypersphere.engines.spec import Problem
+from hypersphere.engines.triton.kernels import rows as row_kernels
+from hypersphere.engines.triton.launch import Launcher, Tile
 
 PARTS = ("steps", "stored", "prototypes", "embeddings", "sphereface2", "scores", "unit", "tuned")
 GIB = 2**30

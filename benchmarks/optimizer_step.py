@@ -29,9 +29,10 @@ from torch import Tensor, nn
 
 import hypersphere as hs
 from hypersphere.cli.bench_rows import append_row
-from hypersphere.engines import steps, use_triton
-from hypersphere.engines.steps import AdamState, adamw_rows, sgd_rows
+from hypersphere.engines import use_triton
 from hypersphere.geometry import EPS, normalize
+from hypersphere.optim import row_steps as steps
+from hypersphere.optim.row_steps import AdamState, adamw_rows, sgd_rows
 
 RESULTS = Path(__file__).parent / "results" / "optimizer.csv"
 CLASSES = (85_742, 1_000_000, 4_000_000)

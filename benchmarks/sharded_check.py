@@ -21,7 +21,7 @@ import torch
 from torch import Tensor, distributed
 
 import hypersphere as hs
-from hypersphere.engines import local_rows
+from hypersphere.distributed import local_rows
 from hypersphere.training import load_state, save_state
 
 LOSSES = ("arcface", "sphereface2", "curricularface", "c_triplet", "normface", "softmax", "sample_margin")

@@ -11,9 +11,10 @@ import numpy as np
 import pytest
 import torch
 
-from hypersphere.data import PocketFaces, encode
+from hypersphere.data import encode
 from hypersphere.evaluation import embed_images
 from hypersphere.models import Embedder, load_model
+from hypersphere.pocket import PocketFaces
 from hypersphere.training import Checkpoints, Trained, Trainer, compare_cells, load_recipe, load_run, read_log
 from hypersphere.training import train_recipe as train
 from tests.test_rooms import ROOMS

@@ -13,10 +13,11 @@ import torch
 
 from hypersphere.cli.bench_head import Measured, draw_figure
 from hypersphere.cli.contestants import FLOOR
-from hypersphere.data import Augmentation, PocketFaces, contact_sheet
+from hypersphere.data import Augmentation
 from hypersphere.engines import Curve, Similarity
 from hypersphere.losses.margins import AngularMargin, BoundedAngle, Psi
 from hypersphere.plots import new_figure, save_figure
+from hypersphere.pocket import PocketFaces, contact_sheet
 from hypersphere.theory import ITEMS, TOY_LOSSES, draw_toy, solve_toy
 from hypersphere.training import RecordFile
 
@@ -45,19 +46,19 @@ MARGINS: dict[str, Curve] = {
 }
 
 REAL_LOSSES = {
-    "softmax, optimizer.rate=0.1": "softmax",
-    "modified_softmax, optimizer.rate=0.1": "modified softmax (m = 1)",
-    "normface, optimizer.rate=0.1": "NormFace",
-    "ampface, optimizer.rate=0.02": "AmpFace",
-    "sphereface, head.margin=2, optimizer.rate=0.1": "SphereFace, m = 2",
-    "sphereface, head.margin=3, optimizer.rate=0.1": "SphereFace, m = 3",
-    "sphereface, optimizer.rate=0.1": "SphereFace, m = 4",
-    "sphereface_r, optimizer.rate=0.1": "SphereFace-R v0",
-    "arcface, optimizer.rate=0.1": "ArcFace (one seed)",
-    "cosface, optimizer.rate=0.02": "CosFace",
-    "lm_softmax, optimizer.rate=0.02": "LM-Softmax",
-    "sphereface2, optimizer.rate=0.1": "SphereFace2-C",
-    "sphereface2, head.margin_type=a, optimizer.rate=0.1": "SphereFace2-A",
+    "softmax, optimizer.lr=0.1": "softmax",
+    "modified_softmax, optimizer.lr=0.1": "modified softmax (m = 1)",
+    "normface, optimizer.lr=0.1": "NormFace",
+    "ampface, optimizer.lr=0.02": "AmpFace",
+    "sphereface, head.margin=2, optimizer.lr=0.1": "SphereFace, m = 2",
+    "sphereface, head.margin=3, optimizer.lr=0.1": "SphereFace, m = 3",
+    "sphereface, optimizer.lr=0.1": "SphereFace, m = 4",
+    "sphereface_r, optimizer.lr=0.1": "SphereFace-R v0",
+    "arcface, optimizer.lr=0.1": "ArcFace (one seed)",
+    "cosface, optimizer.lr=0.02": "CosFace",
+    "lm_softmax, optimizer.lr=0.02": "LM-Softmax",
+    "sphereface2, optimizer.lr=0.1": "SphereFace2-C",
+    "sphereface2, head.margin_type=a, optimizer.lr=0.1": "SphereFace2-A",
 }
 """Cells of docs/results/losses.md, and what they are called there."""
 

@@ -15,20 +15,24 @@ if TYPE_CHECKING:
         backbones,
         core,
         data,
+        distributed,
         engines,
         evaluation,
         geometry,
         heads,
         losses,
         models,
+        optim,
         plots,
+        pocket,
         reproduce,
         theory,
         training,
     )
     from hypersphere.backbones import create_backbone, list_backbones
     from hypersphere.evaluation.protocols import list_protocols
-    from hypersphere.heads import Head, PairLoss, RowAdamW, RowSGD, create_head, create_loss, list_heads
+    from hypersphere.heads import Head, PairLoss, create_head, create_loss, list_heads
+    from hypersphere.optim import RowAdamW, RowSGD
 
 __all__ = [
     "Head",
@@ -42,6 +46,7 @@ __all__ = [
     "create_head",
     "create_loss",
     "data",
+    "distributed",
     "engines",
     "evaluation",
     "geometry",
@@ -51,7 +56,9 @@ __all__ = [
     "list_protocols",
     "losses",
     "models",
+    "optim",
     "plots",
+    "pocket",
     "reproduce",
     "theory",
     "training",
@@ -60,8 +67,8 @@ __all__ = [
 _OWNERS = {
     "Head": "heads",
     "PairLoss": "heads",
-    "RowAdamW": "heads",
-    "RowSGD": "heads",
+    "RowAdamW": "optim",
+    "RowSGD": "optim",
     "create_backbone": "backbones",
     "create_head": "heads",
     "create_loss": "heads",

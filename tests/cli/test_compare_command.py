@@ -6,7 +6,8 @@ from pathlib import Path
 import pytest
 
 from hypersphere.cli import main
-from hypersphere.data import PocketFaces, write_folder
+from hypersphere.data import write_folder
+from hypersphere.pocket import PocketFaces
 from hypersphere.training import Checkpoints, compare_cells, read_log
 from tests.training.small import RECIPE
 
@@ -29,26 +30,26 @@ def test_settings_of_the_head_reach_every_cell(path: Path) -> None:
 
 
 def test_words_make_an_axis_too(path: Path) -> None:
-    cells = list(compare_cells(path, [], [], ["schedule.kind=cosine,linear"], 1))
-    assert [title for title, _ in cells] == ["schedule.kind=cosine", "schedule.kind=linear"]
+    cells = list(compare_cells(path, [], [], ["schedule.name=cosine,linear"], 1))
+    assert [title for title, _ in cells] == ["schedule.name=cosine", "schedule.name=linear"]
 
 
 def test_a_cell_that_stops_does_not_stop_the_table(
     path: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     out = ["--out", str(tmp_path / "cells"), "--device", "cpu", "train.steps=4", "train.log_every=2"]
-    assert main(["compare", str(path), "--grid", "optimizer.rate=1e20,0.05", "--seeds", "2", *out]) == 0
+    assert main(["compare", str(path), "--grid", "optimizer.lr=1e20,0.05", "--seeds", "2", *out]) == 0
     title, *rows, last = capsys.readouterr().out.splitlines()
     assert title.split() == ["cell", "unseen", "iden...", "fit", "%", "||x||", "n"]
-    assert rows[0].split() == ["optimizer.rate=1e+20", "-", "-", "-", "0"]
+    assert rows[0].split() == ["optimizer.lr=1e+20", "-", "-", "-", "0"]
     assert all("stopped" in row and "the loss is" in row for row in rows[1:3])
     name, accuracy, _, spread, fit, norm, runs = rows[3].split()
-    assert (name, runs) == ("optimizer.rate=0.05", "2")
+    assert (name, runs) == ("optimizer.lr=0.05", "2")
     assert 40 < float(accuracy) < 100
     assert min(float(spread), float(fit), float(norm)) >= 0
     assert max(map(len, (title, rows[0], rows[3]))) <= 80
     assert last.endswith("results.jsonl")
-    assert main(["compare", str(path), "--grid", "optimizer.rate=1e20,0.05", "--seeds", "2", *out]) == 0
+    assert main(["compare", str(path), "--grid", "optimizer.lr=1e20,0.05", "--seeds", "2", *out]) == 0
     said, _, *again, _ = capsys.readouterr().out.splitlines()
     assert said.startswith("4 of 4 runs are on record")
     assert again == rows
@@ -69,10 +70,10 @@ def test_a_first_cell_that_stopped_is_not_compared_with(
     path: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     out = ["--out", str(tmp_path / "cells"), "--device", "cpu", "train.steps=4"]
-    assert main(["compare", str(path), "--grid", "optimizer.rate=1e20,0.05,0.01", *out]) == 0
+    assert main(["compare", str(path), "--grid", "optimizer.lr=1e20,0.05,0.01", *out]) == 0
     said = [row for row in capsys.readouterr().out.splitlines() if row.startswith(("points", "  optimizer"))]
-    assert said[0].startswith("points against optimizer.rate=0.05 on ")
-    assert [row.partition(":")[0] for row in said[1:]] == ["  optimizer.rate=0.01"]
+    assert said[0].startswith("points against optimizer.lr=0.05 on ")
+    assert [row.partition(":")[0] for row in said[1:]] == ["  optimizer.lr=0.01"]
 
 
 def test_data_without_unseen_people_cannot_be_compared(

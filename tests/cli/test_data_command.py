@@ -9,16 +9,8 @@ import numpy as np
 import pytest
 
 from hypersphere.cli import main
-from hypersphere.data import (
-    ArraySource,
-    FolderSource,
-    PocketFaces,
-    RecordSource,
-    Subset,
-    TarSource,
-    write_folder,
-    write_pack,
-)
+from hypersphere.data import ArraySource, FolderSource, RecordSource, Subset, TarSource, write_folder, write_pack
+from hypersphere.pocket import PocketFaces
 from hypersphere.training import Trainer, load_recipe
 from tests.data.samples import make_folder, picture, saved
 
@@ -150,7 +142,7 @@ name = "arcface"
 scale = 16
 margin = 0.1
 [optimizer]
-rate = 0.1
+lr = 0.1
 [train]
 steps = 60
 batch_size = 64

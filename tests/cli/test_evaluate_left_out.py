@@ -9,8 +9,9 @@ import numpy as np
 import pytest
 
 from hypersphere.cli import main
-from hypersphere.data import PocketFaces, encode
+from hypersphere.data import encode
 from hypersphere.evaluation.protocols import read_pairs
+from hypersphere.pocket import PocketFaces
 from tests.cli.test_evaluate import CONTRACT
 from tests.evaluation.protocols import official, standins
 from tests.models.networks import linear_onnx
@@ -76,7 +77,7 @@ def test_a_damaged_image_is_named_or_counted(
     error = capsys.readouterr().err.splitlines()[-1]
     assert names[3] in error
     assert not (tmp_path / "out").exists()
-    with patch("hypersphere.evaluation.report._add_curves"):
+    with patch("hypersphere.evaluation.results.report._add_curves"):
         assert main([*command, "--allow-missing"]) == 0
     table = json.loads((tmp_path / "out" / "result.json").read_text())
     assert table["counts"]["unreadable_images"] == 1
@@ -104,7 +105,7 @@ def test_every_count_of_what_was_left_out_is_said(tmp_path: Path, capsys: pytest
     command = [str(word) for word in ("evaluate", "ijb", *words, *ready)]
     assert main(command) == 2
     assert "template 999 has no media" in capsys.readouterr().err
-    with patch("hypersphere.evaluation.report._add_curves"):
+    with patch("hypersphere.evaluation.results.report._add_curves"):
         assert main([*command, "--allow-missing"]) == 0
     page = Reader((tmp_path / "out" / "report.html").read_text()).words
     line = "3 missing images, 1 templates without image, 1 templates without media, 73 pairs left out"
@@ -136,6 +137,6 @@ def test_pictures_that_cannot_be_read_are_not_shown(tmp_path: Path) -> None:
         (tmp_path / "images" / name).write_bytes(b"no picture")
     ready = ["--embeddings", tmp_path / "E.npy", "--names", tmp_path / "E.txt", "--images", tmp_path / "images"]
     command = [str(word) for word in ("evaluate", "pairs", *words, *ready, "--out", tmp_path / "out")]
-    with patch("hypersphere.evaluation.report._add_curves"):
+    with patch("hypersphere.evaluation.results.report._add_curves"):
         assert main(command) == 0
     assert "li" not in Reader((tmp_path / "out" / "report.html").read_text()).tags

@@ -10,9 +10,10 @@ import numpy as np
 import pytest
 
 from hypersphere.cli import main
-from hypersphere.data import PocketFaces, encode
+from hypersphere.data import encode
 from hypersphere.evaluation import Embeddings
 from hypersphere.evaluation.protocols import list_protocols, read_ijb
+from hypersphere.pocket import PocketFaces
 from hypersphere.training import Trainer, load_recipe
 from tests.cli.test_evaluate import CONTRACT, RECIPE
 from tests.evaluation.protocols import official

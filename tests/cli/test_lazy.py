@@ -103,10 +103,14 @@ def test_every_command_leads_to_a_function() -> None:
 def test_what_the_declarations_copy_is_what_the_rooms_say() -> None:
     from hypersphere.data import FORMATS
     from hypersphere.data.convert import layouts
-    from hypersphere.evaluation.comparison import SIMILARITIES
-    from hypersphere.evaluation.protocols import PRESETS, classify, ijb, legacy, megaface, templates, ytf
-    from hypersphere.evaluation.reid import AREAS
-    from hypersphere.evaluation.verification import FARS
+    from hypersphere.evaluation.metrics.retrieval import AREAS
+    from hypersphere.evaluation.metrics.similarity import SIMILARITIES
+    from hypersphere.evaluation.metrics.verification import FARS
+    from hypersphere.evaluation.protocols import PRESETS, legacy, templates
+    from hypersphere.evaluation.protocols.classify import protocol as classify
+    from hypersphere.evaluation.protocols.ijb import protocol as ijb
+    from hypersphere.evaluation.protocols.megaface import protocol as megaface
+    from hypersphere.evaluation.protocols.ytf import protocol as ytf
     from hypersphere.models import FLIPS
     from hypersphere.models import PRESETS as CONTRACTS
     from hypersphere.reproduce import KINDS

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from hypersphere.cli import main
-from hypersphere.data import PocketFaces
 from hypersphere.data.images import encode
+from hypersphere.pocket import PocketFaces
 
 PAGE = (Path(__file__).parents[2] / "docs" / "own-data.md").read_text()
 COMMANDS = [line for block in re.findall(r"```sh\n(.*?)```", PAGE, flags=re.DOTALL) for line in block.splitlines()]

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from hypersphere.data import PocketFaces
 from hypersphere.data.images import encode
+from hypersphere.pocket import PocketFaces
 
 COMMAND = f"{sys.executable} -m hypersphere"
 

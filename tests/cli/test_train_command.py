@@ -10,8 +10,9 @@ import pytest
 
 from hypersphere.cli import main
 from hypersphere.cli.messages import ELSEWHERE
-from hypersphere.data import PocketFaces, write_folder
+from hypersphere.data import write_folder
 from hypersphere.models import load_model
+from hypersphere.pocket import PocketFaces
 from hypersphere.training import recipe_keys
 from tests.training.small import RECIPE
 
@@ -117,7 +118,7 @@ def test_the_folder_of_a_run_is_not_taken_for_people(here: Path, capsys: Capture
     ("words", "message"),
     [
         (["--batch-size", "64"], "settings of the recipe are written key=value: train.batch_size=64"),
-        (["--lr=0.1"], "key=value: optimizer.rate=0.1"),
+        (["--lr=0.1"], "key=value: optimizer.lr=0.1"),
         (["--optimizer-momentum", "0.8"], "key=value: optimizer.momentum=0.8"),
         (["--frobnicate"], "key=value: train.batch_size=64, for example"),
         (["--devise", "cpu"], "did you mean --device?"),

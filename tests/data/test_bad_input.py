@@ -13,7 +13,7 @@ import pytest
 from PIL import Image
 
 from hypersphere.data import ImageSource, UnreadableImage, check_readable, decode, open_source, write_idx
-from hypersphere.data.recordio import frame, pack
+from hypersphere.data.formats.recordio import frame, pack
 from tests.data.samples import picture, saved
 
 

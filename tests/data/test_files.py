@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from hypersphere.data.files import ByteFile, Root, is_image_name, safe_name
+from hypersphere.data.file_access import ByteFile, Root, is_image_name, safe_name
 
 
 @pytest.mark.parametrize("name", ["a/b.jpg", "./a//b.jpg", "a/./b.jpg"])

@@ -188,7 +188,7 @@ def test_a_pipe_or_a_monster_is_unreadable(tmp_path: Path, monkeypatch: pytest.M
     root = make_folder(tmp_path / "set")
     os.mkfifo(root / "Ada" / "9.jpg")
     (root / "Bo_Lee" / "9.jpg").write_bytes(bytes(5000))
-    monkeypatch.setattr("hypersphere.data.folder.MAX_BYTES", 4999)
+    monkeypatch.setattr("hypersphere.data.formats.folder.MAX_BYTES", 4999)
     source = FolderSource(root)
     messages = [message for _, message in check_readable(source, limit_share=1.0).unreadable]
     assert messages == [

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-import hypersphere.data.folder
+import hypersphere.data.formats.folder
 from hypersphere.data import ArraySource, ImageSource, open_source, write_source
 from tests.data.samples import arrays, make_folder
 
@@ -62,7 +62,7 @@ def killed_at(event: int, work: Callable[[], None]) -> bool:
     try:
         for name in ("fsync", "replace", "rename"):
             setattr(os, name, counted(getattr(os, name)))
-        hypersphere.data.folder.encode = counted(hypersphere.data.folder.encode)  # type: ignore[attr-defined]
+        hypersphere.data.formats.folder.encode = counted(hypersphere.data.formats.folder.encode)  # type: ignore[attr-defined]
         work()
     except BaseException:
         os._exit(1)
@@ -142,7 +142,7 @@ def test_a_file_of_somebody_else_is_not_replaced(tmp_path: Path) -> None:
 
 
 def test_many_batches_of_cifar_are_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("hypersphere.data.cifar.BATCH", 4)
+    monkeypatch.setattr("hypersphere.data.formats.cifar.BATCH", 4)
     images = np.random.default_rng(0).integers(0, 256, (10, 32, 32, 3), dtype=np.uint8)
     write_source(ArraySource(images, np.arange(10)), tmp_path / "set", "cifar")
     assert sorted(path.name for path in (tmp_path / "set").glob("*.bin")) == [f"data_batch_{k}.bin" for k in (1, 2, 3)]

@@ -5,8 +5,9 @@ import numpy.typing as npt
 import pytest
 import torch
 
-from hypersphere.data import ArraySource, InMemory, PocketFaces, Subset, UnreadableImage, batch
+from hypersphere.data import ArraySource, InMemory, Subset, UnreadableImage, batch
 from hypersphere.data.source import Indices
+from hypersphere.pocket import PocketFaces
 
 
 def test_batches_are_those_of_the_source() -> None:

@@ -22,7 +22,7 @@ from hypersphere.data import (
     write_market,
     write_mnist,
 )
-from hypersphere.data.market import parse_name
+from hypersphere.data.formats.market import parse_name
 from tests.data.samples import Failing, arrays, make_folder, picture, same_images, saved
 
 
@@ -187,7 +187,7 @@ def test_wrong_cifar_folders(tmp_path: Path) -> None:
 
 
 def test_cifar_is_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("hypersphere.data.cifar.BATCH", 4)
+    monkeypatch.setattr("hypersphere.data.formats.cifar.BATCH", 4)
     source = arrays(side=32)
     write_cifar(source, tmp_path / "new")
     write_cifar(source, tmp_path / "new", split="test")

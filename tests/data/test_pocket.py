@@ -10,9 +10,10 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hypersphere.data import faces, paint, pocket
-from hypersphere.data.pocket import PocketFaces, contact_sheet, verification_pairs
 from hypersphere.data.source import ArraySource, ImageSource
+from hypersphere.pocket import dataset as pocket
+from hypersphere.pocket import faces, paint
+from hypersphere.pocket.dataset import PocketFaces, contact_sheet, verification_pairs
 
 SIZES = [28, 32, 64, (112, 96), (112, 112), (64, 128), 17]
 

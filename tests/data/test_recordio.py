@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hypersphere.data import ArraySource, FolderSource, RecordSource, Subset, UnreadableImage, write_records
-from hypersphere.data import recordio as module
-from hypersphere.data.files import ByteFile
+from hypersphere.data.file_access import ByteFile
+from hypersphere.data.formats import recordio as module
 from tests.data.samples import PEOPLE, Failing, arrays, make_folder, picture, same_images, saved
 
 MAGIC = b"\x0a\x23\xd7\xce"

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from hypersphere.data import ArraySource, FolderSource, Subset, TarSource, write_tar
-from hypersphere.data.tar_index import _title, read_index
+from hypersphere.data.formats.tar_index import _title, read_index
 from tests.data.mutator import mutations, outcome
 from tests.data.samples import PEOPLE, Failing, arrays, make_folder, picture, same_images, saved
 
@@ -270,7 +270,7 @@ def test_an_index_is_used_while_it_fits(tmp_path: Path, monkeypatch: pytest.Monk
     assert same_images(TarSource(path, cache=True), plain_read)
     assert index.exists()
     with monkeypatch.context() as patch:
-        patch.setattr("hypersphere.data.tar._members", None)
+        patch.setattr("hypersphere.data.formats.tar._members", None)
         cached = TarSource(path)
     assert cached.labels.tolist() == [0, 1]
     assert cached.members == plain_read.members

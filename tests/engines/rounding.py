@@ -7,8 +7,8 @@ import torch
 from torch import Tensor
 
 from hypersphere.engines import Reduced
-from hypersphere.engines.contract import Problem
 from hypersphere.engines.dense import reduce_dense
+from hypersphere.engines.spec import Problem
 from hypersphere.geometry import normalize
 
 

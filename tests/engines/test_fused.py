@@ -25,11 +25,10 @@ from hypersphere.engines import (
     Riesz,
     Similarity,
     ambient_precision,
-    fused,
     reduce_negatives,
-    switch,
     use_triton,
 )
+from hypersphere.engines.triton import autograd, available
 from tests.engines.rounding import rounding_dense
 
 pytest.importorskip("triton")
@@ -138,7 +137,7 @@ def test_rounded_products(kind: Kind, precision: str, budget: int | None, monkey
 @pytest.mark.parametrize("dim", [10, 264])
 def test_tiles_of_a_gpu(dim: int, precision: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """A GPU's own tiles, and what it asks of a tensor map (cuTensorMapEncodeTiled), which the interpreter does not."""
-    from hypersphere.engines import launch
+    from hypersphere.engines.triton import launch
 
     real, described = launch._tile, launch._described
     dots = "ieee" if precision == "fp32" else "tf32"
@@ -218,7 +217,7 @@ def test_ties_go_to_the_lowest_class() -> None:
 
 
 def test_no_more_in_memory_than_the_budget_says(monkeypatch: pytest.MonkeyPatch) -> None:
-    from hypersphere.engines.launch import Launcher
+    from hypersphere.engines.triton.launch import Launcher
 
     widths: list[int] = []
     real = Launcher.new_g
@@ -294,7 +293,7 @@ def test_what_goes_where(seen: list[str], monkeypatch: pytest.MonkeyPatch) -> No
         call()
         with use_triton(True):
             call()
-    monkeypatch.setenv(switch.VARIABLE, "0")
+    monkeypatch.setenv(available.VARIABLE, "0")
     call()
     with use_triton(True):
         call()
@@ -302,8 +301,8 @@ def test_what_goes_where(seen: list[str], monkeypatch: pytest.MonkeyPatch) -> No
 
 
 def test_without_triton_there_is_one_warning(seen: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(switch, "triton_installed", lambda: False)
-    switch._warn_once.cache_clear()
+    monkeypatch.setattr(available, "triton_installed", lambda: False)
+    available._warn_once.cache_clear()
     with pytest.warns(RuntimeWarning, match="needs the package triton"):
         call()
     with warnings.catch_warnings():
@@ -330,13 +329,13 @@ def test_the_precision_is_the_one_around() -> None:
 
 
 def test_waves_are_whole_tiles() -> None:
-    assert fused._wave(1024, 10**6, 2**30) == 2**17
-    assert fused._wave(1024, 10**6, 0) == 128
-    assert fused._wave(1000, 300, 2**30) == 384
-    assert fused._wave(1000, 10**6, 10**6) == 896
+    assert autograd._wave(1024, 10**6, 2**30) == 2**17
+    assert autograd._wave(1024, 10**6, 0) == 128
+    assert autograd._wave(1000, 300, 2**30) == 384
+    assert autograd._wave(1000, 10**6, 10**6) == 896
 
 
 def test_importing_the_package_does_not_import_the_kernels() -> None:
-    code = "import sys, hypersphere; sys.exit('hypersphere.engines.kernels' in sys.modules)"
+    code = "import sys, hypersphere; sys.exit('hypersphere.engines.triton.kernels' in sys.modules)"
     environment = {**os.environ, "PYTHONPATH": str(Path(engines.__file__).parents[2])}
     assert subprocess.run([sys.executable, "-c", code], env=environment, check=False).returncode == 0

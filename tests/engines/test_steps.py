@@ -8,8 +8,8 @@ import pytest
 import torch
 from torch import Tensor
 
-from hypersphere.engines import steps
-from hypersphere.engines.steps import AdamState, adamw_rows, sgd_rows
+from hypersphere.optim import row_steps as steps
+from hypersphere.optim.row_steps import AdamState, adamw_rows, sgd_rows
 
 INDEX = torch.tensor([0, 3, 4, 9, 10])
 SHAPES = [(11, 7), (11, 8), (11,)]

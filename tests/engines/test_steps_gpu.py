@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from hypersphere.engines.steps import AdamState, _fuses, adamw_rows, sgd_rows
+from hypersphere.optim.row_steps import AdamState, _fuses, adamw_rows, sgd_rows
 
 pytest.importorskip("triton")
 pytestmark = [

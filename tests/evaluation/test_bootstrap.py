@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hypersphere.evaluation import bootstrap_mean, bootstrap_roc, roc_curve
-from hypersphere.evaluation.bootstrap import PairWeights, WeightedRoc, percentile_figure, subject_draws
+from hypersphere.evaluation.statistics.bootstrap import PairWeights, WeightedRoc, percentile_figure, subject_draws
 from tests.evaluation import reference
 
 

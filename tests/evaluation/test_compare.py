@@ -9,14 +9,6 @@ import numpy as np
 import pytest
 
 from hypersphere.evaluation import Embeddings, Figure, Result, compare_tar, mcnemar, write_result
-from hypersphere.evaluation.compare import (
-    NO_TEST,
-    compare_results,
-    difference_cells,
-    read_result,
-    shown_rows,
-    write_comparison,
-)
 from hypersphere.evaluation.protocols import (
     Classify,
     IjbOptions,
@@ -28,6 +20,14 @@ from hypersphere.evaluation.protocols import (
     read_pairs,
     read_reid,
     read_ytf,
+)
+from hypersphere.evaluation.results.compare_results import (
+    NO_TEST,
+    compare_results,
+    difference_cells,
+    read_result,
+    shown_rows,
+    write_comparison,
 )
 from tests.evaluation.protocols import official
 from tests.evaluation.protocols.standins import made_up, write_lfw_list

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from sklearn.decomposition import PCA
 
-from hypersphere.evaluation.comparison import Comparison, own_scores
+from hypersphere.evaluation.metrics.similarity import Comparison, own_scores
 
 RNG = np.random.default_rng(0)
 VALUES = (RNG.normal(size=(12, 4)) + 1).astype(np.float32)

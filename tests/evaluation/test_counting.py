@@ -16,11 +16,11 @@ from hypersphere.evaluation import (
     ScoreCounts,
     SortedScores,
     accuracy_at,
-    counting,
     roc_curve,
     roc_from,
     score_histogram,
 )
+from hypersphere.evaluation.statistics import score_counts as counting
 
 ANY = st.one_of(
     st.floats(width=32, allow_nan=False, allow_infinity=False),

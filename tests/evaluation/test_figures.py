@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hypersphere.evaluation.figures import (
+from hypersphere.evaluation.statistics.estimate import (
     NotMeasurable,
     Z,
     area_interval,

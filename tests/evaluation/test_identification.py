@@ -45,7 +45,7 @@ def test_search_against_a_full_sort(seed: int, probes: int, entries: int, block:
 def test_probes_in_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
     left, right = vectors(0, 11), vectors(1, 50)
     expected = search_gallery(left, right, 4)
-    monkeypatch.setattr("hypersphere.evaluation.search._PROBES", 3)
+    monkeypatch.setattr("hypersphere.evaluation.metrics.search._PROBES", 3)
     found = search_gallery(left, right, 4, block=7)
     np.testing.assert_array_equal(found.indices, expected.indices)
     np.testing.assert_array_equal(found.scores, expected.scores)

@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 
 from hypersphere.evaluation import Embeddings, concatenated, load_embeddings
-from hypersphere.evaluation.inputs import file_digests, joined_files
 from hypersphere.evaluation.protocols import (
     Classify,
     IjbOptions,
@@ -23,6 +22,7 @@ from hypersphere.evaluation.protocols import (
     read_reid,
     read_ytf,
 )
+from hypersphere.evaluation.results.provenance import file_digests, joined_files
 from tests.evaluation.protocols import official
 from tests.evaluation.protocols.standins import made_up, write_cfp, write_lfw_list
 

@@ -22,8 +22,14 @@ from hypersphere.evaluation import (
     open_set_roc,
     roc_curve,
 )
-from hypersphere.evaluation.identification import open_set_scores
-from hypersphere.evaluation.paired import Reading, compare_curves, compare_lowered, compare_open_set, compare_trials
+from hypersphere.evaluation.metrics.identification import open_set_scores
+from hypersphere.evaluation.statistics.paired_tests import (
+    Reading,
+    compare_curves,
+    compare_lowered,
+    compare_open_set,
+    compare_trials,
+)
 
 
 def decisions(both: int, first: int, second: int, neither: int) -> tuple[np.ndarray, np.ndarray]:

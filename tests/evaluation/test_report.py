@@ -7,11 +7,16 @@ import numpy as np
 import pytest
 
 from hypersphere.evaluation import Figure, NotMeasurable, Result
-from hypersphere.evaluation.metric_tables import figure_cells, metric_tables, not_measurable, without_complements
-from hypersphere.evaluation.origin import origin
 from hypersphere.evaluation.protocols import read_pairs
-from hypersphere.evaluation.report import flat, write_report
-from hypersphere.evaluation.results import LeftOut
+from hypersphere.evaluation.results.metric_tables import (
+    figure_cells,
+    metric_tables,
+    not_measurable,
+    without_complements,
+)
+from hypersphere.evaluation.results.origin import origin
+from hypersphere.evaluation.results.report import flat, write_report
+from hypersphere.evaluation.results.result import LeftOut
 from hypersphere.version import __version__
 from tests.evaluation.protocols.standins import made_up, write_lfw_list
 from tests.plots.reader import Reader

@@ -16,7 +16,7 @@ from hypersphere.evaluation import (
     score_histogram,
     write_result,
 )
-from hypersphere.evaluation.results import RULE_SENTENCES, LeftOut, thinned
+from hypersphere.evaluation.results.result import RULE_SENTENCES, LeftOut, thinned
 
 
 def example() -> Result:

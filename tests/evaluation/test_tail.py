@@ -4,7 +4,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hypersphere.evaluation import roc_curve
-from hypersphere.evaluation.tail import HighestScores, tail_roc
+from hypersphere.evaluation.metrics.tail import HighestScores, tail_roc
 
 BLOCKS = st.lists(st.lists(st.integers(-20, 20), max_size=30), min_size=1, max_size=6).filter(any)
 

@@ -13,7 +13,8 @@ import torch
 
 from hypersphere.data import PackSource, decode
 from hypersphere.data.image_limits import MAX_MEMORY
-from hypersphere.training import Checkpoints, read_shards, save_shards
+from hypersphere.distributed import read_shards, save_shards
+from hypersphere.training import Checkpoints
 from hypersphere.training.checkpoints import load_weights
 from tests.data.samples import picture, saved
 from tests.fuzz.surface import CallSurface, Surface

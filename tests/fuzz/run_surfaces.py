@@ -10,6 +10,7 @@ from typing import Any
 import torch
 
 from hypersphere.core.config import as_table, to_toml
+from hypersphere.distributed import read_shards, save_shards
 from hypersphere.training import (
     Checkpoints,
     RecordFile,
@@ -19,9 +20,7 @@ from hypersphere.training import (
     load_recipe,
     load_run,
     read_log,
-    read_shards,
     recipe_keys,
-    save_shards,
 )
 from hypersphere.training.checkpoints import load_weights
 from hypersphere.training.logs import JsonLines

@@ -10,8 +10,8 @@ from torch import Tensor, distributed, nn
 from torch.nn.parallel import DistributedDataParallel
 
 import hypersphere as hs
-from hypersphere.heads import clip_grad_norm_
 from hypersphere.losses import Batch, Sample
+from hypersphere.optim import clip_grad_norm_
 from tests.heads.shard_worker import CASES, D, error, make, rows_of, split
 
 MOST = 3

@@ -15,7 +15,7 @@ from torch import Tensor, distributed, nn
 from torch.nn.parallel import DistributedDataParallel
 
 import hypersphere as hs
-from hypersphere.engines import Exchange, local_rows
+from hypersphere.distributed import Exchange, local_rows
 from hypersphere.losses import Batch
 
 MOST = 4

@@ -376,7 +376,7 @@ def test_eps_is_heard() -> None:
 def test_energy_in_blocks_of_rows(monkeypatch: pytest.MonkeyPatch) -> None:
     head, (x, y) = make("hyperspherical_energy"), batch()
     whole = head(x, y)
-    monkeypatch.setattr("hypersphere.losses.regularisers._ROWS", 3)
+    monkeypatch.setattr("hypersphere.losses.regularizers._ROWS", 3)
     torch.testing.assert_close(head(x, y), whole)
 
 

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 import hypersphere as hs
 from hypersphere.geometry import normalize
-from hypersphere.heads import clip_grad_norm_
+from hypersphere.optim import clip_grad_norm_
 
 C, D = 9, 4
 PAIRS: dict[str, tuple[Callable[..., torch.optim.Optimizer], Callable[..., torch.optim.Optimizer], dict[str, Any]]] = {

@@ -13,7 +13,7 @@ import torch
 
 from hypersphere.core import Reporter
 from hypersphere.data import ArraySource
-from hypersphere.data.idx import write_mnist
+from hypersphere.data.formats.idx import write_mnist
 from hypersphere.reproduce import find_item, load_catalogue, run_entry
 from hypersphere.reproduce.digits import DeeperLeNet, Digits, open_digits, train_digits
 from hypersphere.reproduce.mnist_items import mnist, spread

@@ -22,9 +22,9 @@ margin = 2
 [losses.arcface]
 scale = 16
 [optimizer]
-rate = 0.05
+lr = 0.05
 [schedule]
-kind = "cosine"
+name = "cosine"
 warmup = 2
 [train]
 steps = 30

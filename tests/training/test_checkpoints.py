@@ -10,9 +10,9 @@ import torch
 
 from hypersphere.core.config import digest
 from hypersphere.core.files import write_atomically
+from hypersphere.distributed.tensor_shards import save_shards
 from hypersphere.training.checkpoints import Checkpoints, load_weights
 from hypersphere.training.logs import JsonLines, read_log
-from hypersphere.training.shards import save_shards
 from tests.mutate import attempt, mutations
 
 

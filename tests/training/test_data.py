@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from hypersphere.data import FolderSource, write_folder, write_mnist, write_records
-from hypersphere.data.pocket import PocketFaces
+from hypersphere.pocket.dataset import PocketFaces
 from hypersphere.training import Recipe, Trainer
 from hypersphere.training.data import readable_source, training_source
 from hypersphere.training.recipe import DataSettings, TrainSettings

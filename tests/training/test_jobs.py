@@ -10,10 +10,11 @@ import torch
 from small import RECIPE
 
 from hypersphere.core.config import digest
-from hypersphere.data import PocketFaces, write_folder
+from hypersphere.data import write_folder
+from hypersphere.distributed import Processes
 from hypersphere.evaluation import verify_pairs
+from hypersphere.pocket import PocketFaces
 from hypersphere.training import (
-    Processes,
     RecordFile,
     RunRecord,
     SetScore,
@@ -139,7 +140,7 @@ def test_the_key_of_a_run_does_not_tell_where_its_data_lie(tmp_path: Path) -> No
 
 
 def test_a_run_that_stops_itself_is_on_record(tmp_path: Path) -> None:
-    (record,) = run_tasks(tasks_of(tmp_path, "optimizer.rate=1e20")[:1], Processes(), {})
+    (record,) = run_tasks(tasks_of(tmp_path, "optimizer.lr=1e20")[:1], Processes(), {})
     assert "lower the learning rate" in record.stopped
     assert record.scores == {}
 

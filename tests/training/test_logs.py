@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from hypersphere.cli import main
-from hypersphere.data import PocketFaces
+from hypersphere.pocket import PocketFaces
 from hypersphere.training import Checkpoints, TensorBoard, Trainer, WeightsAndBiases, load_recipe
 from hypersphere.training.logs import figures_in_words, read_log
 from tests.training.small import RECIPE
@@ -76,8 +76,8 @@ def test_what_is_not_installed_is_named(module: str, make: Any, message: str, mo
 
 
 def test_figures_in_words() -> None:
-    figures = {"step": 3.0, "loss": 1.23456, "satisfied": 0.876, "angle": 45.678, "rate": 0.1}
-    assert figures_in_words(figures) == "loss 1.235, rate 0.1, angle 45.7°, margins satisfied 88%"
+    figures = {"step": 3.0, "loss": 1.23456, "satisfied": 0.876, "angle": 45.678, "lr": 0.1}
+    assert figures_in_words(figures) == "loss 1.235, lr 0.1, angle 45.7°, margins satisfied 88%"
 
 
 def test_what_is_not_finite_is_left_out_of_the_log(path: Path, tmp_path: Path) -> None:

@@ -7,8 +7,8 @@ import pytest
 
 from hypersphere.core.config import as_table, digest, override, to_toml
 from hypersphere.training import load_recipe
+from hypersphere.training.build import check_parts
 from hypersphere.training.checkpoints import Snapshots
-from hypersphere.training.parts import check_parts
 from hypersphere.training.recipe import recipe_keys
 from tests.mutate import attempt, mutations
 from tests.training.small import RECIPE
@@ -80,8 +80,8 @@ def test_settings_of_any_kind(tmp_path: Path) -> None:
         (f"head.margin={'[' * 3000}", "lists and tables more than 32 deep"),
         (f"{'a.' * 3000}b=1", "is no setting: write key.sub=value"),
         ("head.margin=nan", "value=nan must be finite"),
-        ("optimizer.decay=-1", "decay=-1 must be at least 0"),
-        ("optimizer.prototype_decay=-1", "prototype_decay=-1 must be at least 0"),
+        ("optimizer.weight_decay=-1", "weight_decay=-1 must be at least 0"),
+        ("optimizer.prototype_weight_decay=-1", "prototype_weight_decay=-1 must be at least 0"),
         ("train.start=", "start is empty; name a file of weights or the folder of a run"),
         ("head.scale=1e308", "scale=.* of sphereface_r must be 0 or lie between 1e-30 and 1e\\+12"),
         ("data.identities=9223372036854775807", "identities times images_per_identity must be at most 100,000,000"),
@@ -99,7 +99,7 @@ def test_what_is_wrong_is_said(tmp_path: Path, setting: str, message: str) -> No
 
 def test_a_recipe_file_has_finite_numbers_only(tmp_path: Path) -> None:
     path = tmp_path / "recipe.toml"
-    for old, key in (("margin = 2", "head.margin"), ("rate = 0.05", "optimizer.rate")):
+    for old, key in (("margin = 2", "head.margin"), ("lr = 0.05", "optimizer.lr")):
         path.write_text(RECIPE.replace(old, f"{old.split()[0]} = nan"))
         with pytest.raises(ValueError, match=f"recipe.toml: {key}=nan must be finite"):
             load_recipe(path)

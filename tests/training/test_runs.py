@@ -8,8 +8,9 @@ import pytest
 import torch
 
 from hypersphere.core.config import digest
-from hypersphere.data import ArraySource, PocketFaces
+from hypersphere.data import ArraySource
 from hypersphere.evaluation import embed
+from hypersphere.pocket import PocketFaces
 from hypersphere.training import Checkpoints, Trainer, load_recipe, load_run, mean_embeddings
 
 RECIPE = """

@@ -32,16 +32,21 @@ def path(tmp_path: Path) -> Path:
 @pytest.mark.parametrize(
     "settings",
     [
-        ["head.name=arcface", "train.accumulate=2", "optimizer.clip=0.5"],
+        ["head.name=arcface", "train.accumulate=2", "optimizer.max_grad_norm=0.5"],
         [
             "head.name=sphereface2",
             "head.bias=class",
             "head.unbiased=true",
-            "optimizer.kind=adamw",
-            "optimizer.rate=0.01",
+            "optimizer.name=adamw",
+            "optimizer.lr=0.01",
         ],
-        ["head.name=softmax", "head.add={center={weight=0.01}}", "train.precision=float16", "optimizer.clip=0.5"],
-        ["head.name=arcface", "train.mixup=0.2", "optimizer.kind=adamw", "optimizer.rate=0.01"],
+        [
+            "head.name=softmax",
+            "head.add={center={weight=0.01}}",
+            "train.precision=float16",
+            "optimizer.max_grad_norm=0.5",
+        ],
+        ["head.name=arcface", "train.mixup=0.2", "optimizer.name=adamw", "optimizer.lr=0.01"],
     ],
     ids=["sgd", "adamw", "float16", "mixup"],
 )
@@ -56,7 +61,7 @@ def test_stopped_anywhere_and_resumed_is_never_stopped(path: Path, tmp_path: Pat
 
 @pytest.mark.parametrize("kind", ["sgd", "adamw"])
 def test_prototypes_that_were_not_sampled_stay(path: Path, tmp_path: Path, kind: str) -> None:
-    trainer = Trainer(load_recipe(path, [*SETTINGS, "head.name=arcface", f"optimizer.kind={kind}"]), tmp_path / "run")
+    trainer = Trainer(load_recipe(path, [*SETTINGS, "head.name=arcface", f"optimizer.name={kind}"]), tmp_path / "run")
     for step in range(1, 5):
         before = trainer.head.weight.detach().clone()
         trainer.run(until=step)
@@ -69,7 +74,7 @@ def test_prototypes_that_were_not_sampled_stay(path: Path, tmp_path: Path, kind:
 
 
 def test_a_sample_of_everything_trains_as_without_one(path: Path, tmp_path: Path) -> None:
-    settings = [*SETTINGS, "head.name=arcface", "optimizer.clip=0.5"]
+    settings = [*SETTINGS, "head.name=arcface", "optimizer.max_grad_norm=0.5"]
     with_sample = Trainer(load_recipe(path, [*settings, "head.sample=1.0"]), tmp_path / "sampled")
     plain = Trainer(load_recipe(path, [s for s in settings if "sample" not in s]), tmp_path / "plain")
     plain.head.load_state_dict({"weight": with_sample.head.weight.detach()})
@@ -80,8 +85,8 @@ def test_a_sample_of_everything_trains_as_without_one(path: Path, tmp_path: Path
 
 
 def test_adam_is_refused(path: Path, tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match="head.sample needs optimizer.kind sgd or adamw"):
-        Trainer(load_recipe(path, [*SETTINGS, "head.name=arcface", "optimizer.kind=adam"]), tmp_path / "run")
+    with pytest.raises(ValueError, match="head.sample needs optimizer.name sgd or adamw"):
+        Trainer(load_recipe(path, [*SETTINGS, "head.name=arcface", "optimizer.name=adam"]), tmp_path / "run")
 
 
 OPTIMIZERS: dict[str, Any] = {

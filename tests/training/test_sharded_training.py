@@ -8,21 +8,22 @@ import torch
 from torch import distributed
 
 import hypersphere.training.trainer as module
-from hypersphere.training import Processes, Trainer, load_recipe
+from hypersphere.distributed import Processes
+from hypersphere.training import Trainer, load_recipe
+from hypersphere.training.finished_run import newest_head
 from hypersphere.training.logs import read_log
-from hypersphere.training.runs import newest_head
 from tests.heads.shard_worker import run_processes
 from tests.training.small import RECIPE, final
 
 SETTINGS = [
-    *("backbone={name='sfnet4',dim=8}", "data.size=[16,16]", "data.identities=5", "optimizer.clip=1.0"),
+    *("backbone={name='sfnet4',dim=8}", "data.size=[16,16]", "data.identities=5", "optimizer.max_grad_norm=1.0"),
     *("data.images_per_identity=6", "train.steps=3", "train.log_every=1", "train.checkpoint_every=1"),
 ]
 RUNS: dict[str, list[str]] = {
     "cosface": ["head={name='cosface',scale=16,margin=0.1,sharded=true}"],
     "softmax": [
         "head={name='softmax',sharded=true,add={center={},normface={}}}",
-        "optimizer={kind='adamw',rate=0.001,clip=1.0}",
+        "optimizer={name='adamw',lr=0.001,max_grad_norm=1.0}",
     ],
     "sphereface2": ["head={name='sphereface2',scale=8,sharded=true}", "train.accumulate=2"],
     "sampled": ["head={name='cosface',scale=16,sharded=true,sample=0.9}", "train.mixup=0.2"],

@@ -15,8 +15,8 @@ from torch.distributed.checkpoint import FileSystemReader
 from torch.distributed.checkpoint.metadata import _MEM_FORMAT_ENCODING, BytesStorageMetadata, Metadata
 
 import hypersphere as hs
+from hypersphere.distributed.tensor_shards import check_shards, load_shards, read_shards, save_shards
 from hypersphere.training.shard_state import common_state, load_common_state, load_state, save_state
-from hypersphere.training.shards import check_shards, load_shards, read_shards, save_shards
 from tests.heads.shard_worker import run_processes
 
 OPTIMIZERS: dict[str, Any] = {
@@ -246,7 +246,7 @@ def test_damage_is_found_and_a_failed_save_leaves_the_old_one(saved: Path, monke
     def broken(path: Path, data: bytes) -> None:
         raise OSError("disk full")
 
-    monkeypatch.setattr("hypersphere.training.shards.write_atomically", broken)
+    monkeypatch.setattr("hypersphere.distributed.tensor_shards.write_atomically", broken)
     with pytest.raises(OSError, match="disk full"):
         save_shards(saved, {"a": torch.zeros(3, 2)})
     assert torch.equal(read_shards(saved)["a"], torch.arange(6.0).view(3, 2))

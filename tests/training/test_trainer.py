@@ -18,8 +18,9 @@ import torch
 from hypersphere.backbones import create_backbone
 from hypersphere.core import Failure
 from hypersphere.core.config import as_table, build, digest, to_toml
-from hypersphere.data import ArraySource, ImageSource, PocketFaces, cutmix
+from hypersphere.data import ArraySource, ImageSource, cutmix
 from hypersphere.heads import create_loss
+from hypersphere.pocket import PocketFaces
 from hypersphere.training import (
     Checkpoints,
     Recipe,
@@ -31,8 +32,8 @@ from hypersphere.training import (
     unseen_pairs,
 )
 from hypersphere.training import trainer as module
+from hypersphere.training.build import make_backbone
 from hypersphere.training.logs import read_log
-from hypersphere.training.parts import make_backbone
 from tests.training.small import RECIPE, final, same
 
 
@@ -48,7 +49,7 @@ def path(tmp_path: Path) -> Path:
     [
         [],
         ["head.name=curricularface", "train.ema=0.9"],
-        ["optimizer.kind=adamw", "optimizer.rate=0.001", "train.accumulate=2", "optimizer.clip=1.0"],
+        ["optimizer.name=adamw", "optimizer.lr=0.001", "train.accumulate=2", "optimizer.max_grad_norm=1.0"],
         ["train.sampler=identity", "train.images_per_identity=3", "head.name=arcface", "train.precision=bfloat16"],
         ["train.mixup=0.4", "train.sampler=class_balanced", "head.name=softmax"],
         ["train.mixup=0.4", "train.cutmix=1.0", "augment.rotate=0.5", "augment.crop=0.5"],
@@ -125,7 +126,7 @@ def test_it_learns(path: Path, tmp_path: Path) -> None:
     assert records[-1]["loss"] < 0.7 * records[0]["loss"]
     assert records[-1]["accuracy"] > records[0]["accuracy"]
     assert all(record["satisfied"] <= record["accuracy"] for record in records)
-    assert {"angle", "class_margin", "distortion", "rate", "epoch"} <= set(records[-1])
+    assert {"angle", "class_margin", "distortion", "lr", "epoch"} <= set(records[-1])
 
 
 def test_the_resolved_recipe_is_saved(path: Path, tmp_path: Path) -> None:
@@ -297,7 +298,7 @@ def test_a_skipped_step_moves_nothing(path: Path, tmp_path: Path) -> None:
 
 
 def test_no_checkpoint_of_a_diverged_run(path: Path, tmp_path: Path) -> None:
-    trainer = Trainer(load_recipe(path, ["optimizer.rate=1e20", "train.log_every=1000"]), tmp_path / "run")
+    trainer = Trainer(load_recipe(path, ["optimizer.lr=1e20", "train.log_every=1000"]), tmp_path / "run")
     with pytest.raises(TrainingStopped, match="the loss is"):
         trainer.run()
     assert not trainer.checkpoints.steps()
@@ -384,7 +385,7 @@ def test_cutmix_weighs_both_labels_by_their_pixels(path: Path, tmp_path: Path) -
 
 def test_the_second_stage_may_keep_the_head_and_drop_mixup(path: Path, tmp_path: Path) -> None:
     settings = ["head.name=softmax", "train.steps=2", "train.mixup=0.2", "second.head.name=label_aware_smoothing"]
-    settings += ["second.train.mixup=0", "second.train.start_head=true", "second.optimizer.rate=1e-9"]
+    settings += ["second.train.mixup=0", "second.train.start_head=true", "second.optimizer.lr=1e-9"]
     recipe = load_recipe(path, settings)
     first, second = recipe.stages()
     assert first.train.mixup == 0.2
@@ -451,7 +452,7 @@ def test_label_noise_imbalance_and_most_images(path: Path, tmp_path: Path) -> No
         ("train.batch_size=0", "batch_size=0 must be at least 1"),
         ("train.cutmix=-1", "cutmix=-1 must be at least 0"),
         ("augment.zoom_range=[2.0,1.0]", "augment: zoom_range=2 must be between 0.1 and 1"),
-        ("schedule.kind=stpe", "schedule: kind='stpe' is unknown; did you mean 'step'"),
+        ("schedule.name=stpe", "schedule: name='stpe' is unknown; did you mean 'step'"),
         ("train.start_head=true", "train: start_head needs start"),
         ("train.shift_batch_norm=true", "train: shift_batch_norm belongs to freeze_backbone"),
         ("second.train.sampler=identitty", "second: train: sampler='identitty' is unknown; did you mean 'identity'"),
@@ -488,7 +489,7 @@ def test_gradients_of_unit_prototypes_train_as_ordinary_ones(path: Path, tmp_pat
         weights.append(final(tmp_path / name)["head"]["weight"])  # type: ignore[index]
     torch.testing.assert_close(weights[0], weights[1], rtol=1e-3, atol=1e-4)
     with pytest.raises(ValueError, match="head.unit_gradients needs"):
-        Trainer(load_recipe(path, ["head.unit_gradients=true", "optimizer.kind=adamw"]), tmp_path / "adamw")
+        Trainer(load_recipe(path, ["head.unit_gradients=true", "optimizer.name=adamw"]), tmp_path / "adamw")
 
 
 def test_two_runs_in_one_folder_are_refused(path: Path, tmp_path: Path) -> None:

@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 import torch
 
-from hypersphere.training import Processes, Trainer, join_processes, load_recipe
+from hypersphere.distributed import Processes, join_processes
+from hypersphere.training import Trainer, load_recipe
 from hypersphere.training.logs import read_log
 from tests.training.small import RECIPE, final
 
@@ -44,7 +45,7 @@ def close(a: object, b: object) -> bool:
 
 @pytest.mark.parametrize(
     "settings",
-    [["head.name=arcface", "train.accumulate=2"], ["head.name=curricularface", "optimizer.clip=1.0"]],
+    [["head.name=arcface", "train.accumulate=2"], ["head.name=curricularface", "optimizer.max_grad_norm=1.0"]],
     ids=lambda settings: settings[0],
 )
 def test_two_processes_train_as_one(path: Path, tmp_path: Path, settings: list[str]) -> None:
@@ -67,7 +68,8 @@ OVERFLOW = """
 import sys
 from pathlib import Path
 import torch
-from hypersphere.training import Trainer, join_processes, load_recipe
+from hypersphere.distributed import join_processes
+from hypersphere.training import Trainer, load_recipe
 with join_processes("cpu") as processes:
     recipe = load_recipe(Path(sys.argv[1]), ["train.precision=float16"])
     trainer = Trainer(recipe, Path(sys.argv[2]), processes=processes)
@@ -86,7 +88,8 @@ STOPPED = """
 import sys
 from pathlib import Path
 import torch
-from hypersphere.training import Trainer, TrainingStopped, join_processes, load_recipe
+from hypersphere.distributed import join_processes
+from hypersphere.training import Trainer, TrainingStopped, load_recipe
 with join_processes("cpu") as processes:
     recipe = load_recipe(Path(sys.argv[1]), ["train.log_every=1"])
     trainer = Trainer(recipe, Path(sys.argv[2]), processes=processes)

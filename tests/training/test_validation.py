@@ -9,9 +9,10 @@ import torch
 from small import RECIPE
 from torch import nn
 
-from hypersphere.data import PocketFaces, write_folder
+from hypersphere.data import write_folder
 from hypersphere.evaluation import embed, verify_pairs
 from hypersphere.geometry import normalize
+from hypersphere.pocket import PocketFaces
 from hypersphere.training import Recipe, Trainer, load_recipe, validation_sets
 from hypersphere.training.data import held_out_source, training_source
 

@@ -20,9 +20,11 @@ from hypersphere.cli.bench_rows import append_row, device_name
 from hypersphere.cli.output import Results, note
 from hypersphere.core import check_integer
 from hypersphere.core.config import build
-from hypersphere.data import PocketFaces, open_source, write_records
+from hypersphere.data import open_source, write_records
 from hypersphere.data.source import ImageSource, Indices, Labels
-from hypersphere.training import Processes, Recipe, Trainer, default_workers, join_processes
+from hypersphere.distributed import Processes, default_workers, join_processes
+from hypersphere.pocket import PocketFaces
+from hypersphere.training import Recipe, Trainer
 from hypersphere.version import __version__
 
 _IDENTITIES, _IMAGES = 64, 16
@@ -95,7 +97,7 @@ def measure(
         "augment": {"flip": 0.5},
         "backbone": {"name": name, "dim": 512},
         "head": {"name": "cosface"},
-        "optimizer": {"rate": 0.001},
+        "optimizer": {"lr": 0.001},
         "train": {
             "steps": steps + 1,
             "batch_size": options.batch_size,

@@ -20,7 +20,8 @@ from torch.multiprocessing.spawn import start_processes
 from hypersphere.cli.bench_rows import device_name, measured_device
 from hypersphere.cli.output import Results
 from hypersphere.core import Progress, check_finite_number, check_integer, check_positive, read_json
-from hypersphere.engines import Exchange, Precision
+from hypersphere.distributed import Exchange
+from hypersphere.engines import Precision
 from hypersphere.heads import create_head
 from hypersphere.heads.plan import exchanges, ring_bytes
 

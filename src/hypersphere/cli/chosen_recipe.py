@@ -10,15 +10,8 @@ from pathlib import Path
 from hypersphere.cli.output import note
 from hypersphere.core.config import as_table, digest, overlay, override, to_toml
 from hypersphere.data import open_source
-from hypersphere.training import (
-    SHIPPED_RECIPES,
-    Processes,
-    Recipe,
-    find_recipe,
-    load_recipe,
-    recipe_from_table,
-    suggest_recipe,
-)
+from hypersphere.distributed import Processes
+from hypersphere.training import SHIPPED_RECIPES, Recipe, find_recipe, load_recipe, recipe_from_table, suggest_recipe
 
 _SHORTHANDS = ("steps", "epochs", "seed")
 

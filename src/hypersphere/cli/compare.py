@@ -12,6 +12,7 @@ from hypersphere.cli.output import Results, bold, note
 from hypersphere.core import Progress
 from hypersphere.core.config import digest
 from hypersphere.core.files import remove_partial
+from hypersphere.distributed import default_workers, join_processes
 from hypersphere.evaluation import Difference
 from hypersphere.training import (
     NO_VALIDATION,
@@ -21,8 +22,6 @@ from hypersphere.training import (
     UnseenPairs,
     compare_cells,
     compare_runs,
-    default_workers,
-    join_processes,
     run_key,
     run_tasks,
     validation_sets,

@@ -13,7 +13,8 @@ from torch import Tensor, nn
 from torch.nn.functional import cross_entropy, linear, normalize
 
 from hypersphere.engines import Precision
-from hypersphere.heads import RowSGD, create_head
+from hypersphere.heads import create_head
+from hypersphere.optim import RowSGD
 
 FLOOR = "three matrix products (floor)"
 _SCALE, _MARGIN = 64.0, 0.5

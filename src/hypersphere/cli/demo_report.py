@@ -15,11 +15,10 @@ import torch
 from torch import Tensor, nn
 
 from hypersphere.core.config import digest
-from hypersphere.data import contact_sheet
 from hypersphere.evaluation import Figure, Metrics, NotMeasurable, Verification, embed
-from hypersphere.evaluation.figures import rate_name
-from hypersphere.evaluation.results import now
-from hypersphere.evaluation.verification import fold_of_pairs
+from hypersphere.evaluation.metrics.verification import fold_of_pairs
+from hypersphere.evaluation.results.result import now
+from hypersphere.evaluation.statistics.estimate import rate_name
 from hypersphere.geometry import normalize
 from hypersphere.plots import (
     ImagePair,
@@ -33,6 +32,7 @@ from hypersphere.plots import (
     points,
     project_to_sphere,
 )
+from hypersphere.pocket import contact_sheet
 from hypersphere.training import SHIPPED_RECIPES, Recipe, UnseenPairs
 from hypersphere.training.data import training_source
 from hypersphere.version import __version__

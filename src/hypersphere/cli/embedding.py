@@ -19,9 +19,9 @@ from hypersphere.core import Progress, choose_device, install_hint, is_installed
 from hypersphere.core.files import Staged
 from hypersphere.core.read_lines import check_names
 from hypersphere.data import NamedImages, UnreadableImage
-from hypersphere.data.files import is_image_name
+from hypersphere.data.file_access import is_image_name
+from hypersphere.data.formats.tar import read_entries
 from hypersphere.data.images import Image
-from hypersphere.data.tar import read_entries
 from hypersphere.evaluation import (
     Embeddings,
     Result,
@@ -31,9 +31,9 @@ from hypersphere.evaluation import (
     write_result,
 )
 from hypersphere.evaluation.embeddings import names_text, read_names
-from hypersphere.evaluation.metric_tables import figure_cells, not_measurable, without_complements
-from hypersphere.evaluation.report import lost_counts, words, write_report
-from hypersphere.evaluation.results import result_table
+from hypersphere.evaluation.results.metric_tables import figure_cells, not_measurable, without_complements
+from hypersphere.evaluation.results.report import lost_counts, words, write_report
+from hypersphere.evaluation.results.result import result_table
 
 
 class Wanted(Protocol):

@@ -10,7 +10,9 @@ from hypersphere.cli.embedding import check_given, finish, make_embeddings, save
 from hypersphere.cli.output import Results
 from hypersphere.core import Progress
 from hypersphere.data import NamedImages
-from hypersphere.evaluation.compare import (
+from hypersphere.evaluation.metrics.similarity import Comparison
+from hypersphere.evaluation.protocols import PairList, evaluate_pairs, read_pairs
+from hypersphere.evaluation.results.compare_results import (
     compare_results,
     difference_cells,
     only_in_one,
@@ -19,9 +21,7 @@ from hypersphere.evaluation.compare import (
     unmeasured,
     write_comparison,
 )
-from hypersphere.evaluation.comparison import Comparison
-from hypersphere.evaluation.metric_tables import figure_cells, not_measurable
-from hypersphere.evaluation.protocols import PairList, evaluate_pairs, read_pairs
+from hypersphere.evaluation.results.metric_tables import figure_cells, not_measurable
 
 
 def evaluate_pair_lists(options: argparse.Namespace) -> Results:

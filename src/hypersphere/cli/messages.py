@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import TextIO
 
 ELSEWHERE = {
-    "lr": "optimizer.rate",
-    "learning_rate": "optimizer.rate",
-    "weight_decay": "optimizer.decay",
+    "lr": "optimizer.lr",
+    "learning_rate": "optimizer.lr",
+    "weight_decay": "optimizer.weight_decay",
     "loss": "head.name",
     "backbone": "backbone.name",
     "network": "backbone.name",

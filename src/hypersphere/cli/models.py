@@ -9,10 +9,10 @@ from torch import nn
 
 from hypersphere.models import Embedder, load_model
 from hypersphere.models.contract import matched
-from hypersphere.models.files import digest_of
+from hypersphere.models.model_file import digest_of
 from hypersphere.training import Checkpoints, load_run
+from hypersphere.training.finished_run import run_contract
 from hypersphere.training.recipe import Recipe
-from hypersphere.training.runs import run_contract
 
 
 def open_models(path: Path, *, contract: str | None, device: str, snapshots: int = 1) -> list[Embedder]:

@@ -13,7 +13,6 @@ from hypersphere.core.read_arrays import read_npy
 from hypersphere.data import NamedImages
 from hypersphere.evaluation import Embeddings, Result, load_embeddings
 from hypersphere.evaluation.arrays import Array
-from hypersphere.evaluation.inputs import file_digests, joined_files
 from hypersphere.evaluation.protocols import (
     PRESETS,
     IjbOptions,
@@ -25,7 +24,8 @@ from hypersphere.evaluation.protocols import (
     read_ytf,
     reid_among,
 )
-from hypersphere.training.runs import newest_head
+from hypersphere.evaluation.results.provenance import file_digests, joined_files
+from hypersphere.training.finished_run import newest_head
 
 
 def evaluate_blufr(options: argparse.Namespace) -> Results:

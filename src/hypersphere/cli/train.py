@@ -14,6 +14,7 @@ from hypersphere.cli.output import Results, note, wrapped
 from hypersphere.cli.training_progress import TrainingProgress
 from hypersphere.core import Progress, install_hint, is_installed
 from hypersphere.core.config import as_table, digest, load_toml
+from hypersphere.distributed import Processes, default_workers, join_processes
 from hypersphere.evaluation import Verification
 from hypersphere.models import MODEL_FILE
 from hypersphere.training import (
@@ -21,14 +22,11 @@ from hypersphere.training import (
     SHIPPED_RECIPES,
     Checkpoints,
     Logger,
-    Processes,
     Recipe,
     TensorBoard,
     Trainer,
     ValidationSettings,
     WeightsAndBiases,
-    default_workers,
-    join_processes,
     load_run,
     recipe_names,
     train_recipe,

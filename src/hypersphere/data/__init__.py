@@ -1,24 +1,24 @@
 """Where images come from: formats, each with a reader and a writer; identities that two sets share."""
 
 from hypersphere.data.augment import Augmentation
-from hypersphere.data.cifar import CifarSource, open_cifar, write_cifar
 from hypersphere.data.convert import FORMATS, guess_format, open_source, write_source
 from hypersphere.data.corrupt import imbalance, long_tailed_counts, noisy_labels, step_counts, unlabelled
 from hypersphere.data.fit import Fitted
-from hypersphere.data.folder import FolderSource, write_folder
-from hypersphere.data.idx import open_mnist, read_idx, write_idx, write_mnist
+from hypersphere.data.formats.cifar import CifarSource, open_cifar, write_cifar
+from hypersphere.data.formats.folder import FolderSource, write_folder
+from hypersphere.data.formats.idx import open_mnist, read_idx, write_idx, write_mnist
+from hypersphere.data.formats.list_file import ListSource, write_list
+from hypersphere.data.formats.market import MarketSource, write_market
+from hypersphere.data.formats.packs import PackSource, write_pack
+from hypersphere.data.formats.recordio import RecordSource, write_records
+from hypersphere.data.formats.tar import TarSource, write_tar
 from hypersphere.data.images import UnreadableImage, decode, encode
-from hypersphere.data.lists import ListSource, write_list
-from hypersphere.data.market import MarketSource, write_market
 from hypersphere.data.memory import InMemory
 from hypersphere.data.mixing import cutmix, mixup
 from hypersphere.data.named import ImageFiles, NamedImages
 from hypersphere.data.overlap import shared_names, similar_identities
-from hypersphere.data.packs import PackSource, write_pack
-from hypersphere.data.pocket import PocketFaces, contact_sheet, verification_pairs
 from hypersphere.data.prefetch import Prefetcher, ProcessPrefetcher
 from hypersphere.data.readable import ReadReport, check_readable
-from hypersphere.data.recordio import RecordSource, write_records
 from hypersphere.data.samplers import ClassBalancedBatches, IdentityBatches, ShuffledBatches
 from hypersphere.data.source import (
     ArraySource,
@@ -28,7 +28,6 @@ from hypersphere.data.source import (
     batch,
     names_of,
 )
-from hypersphere.data.tar import TarSource, write_tar
 
 __all__ = [
     "FORMATS",
@@ -47,7 +46,6 @@ __all__ = [
     "MarketSource",
     "NamedImages",
     "PackSource",
-    "PocketFaces",
     "Prefetcher",
     "ProcessPrefetcher",
     "ReadReport",
@@ -58,7 +56,6 @@ __all__ = [
     "UnreadableImage",
     "batch",
     "check_readable",
-    "contact_sheet",
     "cutmix",
     "decode",
     "encode",
@@ -76,7 +73,6 @@ __all__ = [
     "similar_identities",
     "step_counts",
     "unlabelled",
-    "verification_pairs",
     "write_cifar",
     "write_folder",
     "write_idx",

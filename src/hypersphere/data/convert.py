@@ -10,16 +10,16 @@ from pathlib import Path
 from typing import Any
 
 from hypersphere.core import Reporter, check_choice, nearest
-from hypersphere.data.cifar import open_cifar, write_cifar
-from hypersphere.data.files import is_image_name
-from hypersphere.data.folder import FolderSource, write_folder
-from hypersphere.data.idx import open_mnist, write_mnist
-from hypersphere.data.lists import ListSource, write_list
-from hypersphere.data.market import FOLDERS, MarketSource, write_market
-from hypersphere.data.packs import PackSource, write_pack
-from hypersphere.data.recordio import RecordSource, write_records
+from hypersphere.data.file_access import is_image_name
+from hypersphere.data.formats.cifar import open_cifar, write_cifar
+from hypersphere.data.formats.folder import FolderSource, write_folder
+from hypersphere.data.formats.idx import open_mnist, write_mnist
+from hypersphere.data.formats.list_file import ListSource, write_list
+from hypersphere.data.formats.market import FOLDERS, MarketSource, write_market
+from hypersphere.data.formats.packs import PackSource, write_pack
+from hypersphere.data.formats.recordio import RecordSource, write_records
+from hypersphere.data.formats.tar import TarSource, write_tar
 from hypersphere.data.source import ImageSource
-from hypersphere.data.tar import TarSource, write_tar
 
 
 @dataclass(frozen=True)

@@ -11,11 +11,11 @@ import numpy as np
 import numpy.typing as npt
 
 from hypersphere.core import is_integer
-from hypersphere.data.files import IMAGE_SUFFIXES, ByteFile, Root, is_image_name, safe_name
-from hypersphere.data.folder import read_image_file
-from hypersphere.data.packs import PackSource
+from hypersphere.data.file_access import IMAGE_SUFFIXES, ByteFile, Root, is_image_name, safe_name
+from hypersphere.data.formats.folder import read_image_file
+from hypersphere.data.formats.packs import PackSource
+from hypersphere.data.formats.tar import read_entries
 from hypersphere.data.source import EncodedSource
-from hypersphere.data.tar import read_entries
 
 Reader = Callable[[], bytes]
 

@@ -7,9 +7,8 @@ from torch import Tensor
 
 from hypersphere.core import check_choice
 from hypersphere.engines.chunked import reduce_chunked
-from hypersphere.engines.closed import PRECISIONS, Precision, ambient_precision, fusible, multiplies_bf16
-from hypersphere.engines.contract import KINDS, Kind, Problem, Reduced, Reduction, compute_dtype, product, softplus
-from hypersphere.engines.curves import (
+from hypersphere.engines.dense import reduce_dense
+from hypersphere.engines.score_functions import (
     CircleNegative,
     Curve,
     DividedAngle,
@@ -17,20 +16,10 @@ from hypersphere.engines.curves import (
     Riesz,
     Similarity,
 )
-from hypersphere.engines.dense import reduce_dense
-from hypersphere.engines.exchange import (
-    Exchange,
-    common_rows,
-    common_stack,
-    common_sum,
-    gather_rows,
-    local_rows,
-    own_rows,
-    rows_used_in_parts,
-    used_in_parts,
-)
-from hypersphere.engines.fused import reduce_fused
-from hypersphere.engines.switch import triton_usable, triton_wanted, use_triton
+from hypersphere.engines.spec import KINDS, Kind, Problem, Reduced, Reduction, compute_dtype, product, softplus
+from hypersphere.engines.triton.autograd import reduce_fused
+from hypersphere.engines.triton.available import triton_usable, triton_wanted, use_triton
+from hypersphere.engines.triton.support import PRECISIONS, Precision, ambient_precision, fusible, multiplies_bf16
 from hypersphere.geometry import norm
 
 ENGINES = ("auto", "dense", "chunked", "triton")
@@ -42,7 +31,6 @@ __all__ = [
     "CircleNegative",
     "Curve",
     "DividedAngle",
-    "Exchange",
     "Kind",
     "Modulated",
     "Precision",
@@ -51,19 +39,11 @@ __all__ = [
     "Riesz",
     "Similarity",
     "ambient_precision",
-    "common_rows",
-    "common_stack",
-    "common_sum",
     "compute_dtype",
-    "gather_rows",
-    "local_rows",
-    "own_rows",
     "product",
     "reduce_negatives",
-    "rows_used_in_parts",
     "softplus",
     "use_triton",
-    "used_in_parts",
 ]
 
 

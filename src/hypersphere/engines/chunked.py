@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from hypersphere.engines.contract import NEVER, Problem, Reduced, softplus
+from hypersphere.engines.spec import NEVER, Problem, Reduced, softplus
 
 
 def reduce_chunked(problem: Problem, chunk_size: int | None = None) -> Reduced:

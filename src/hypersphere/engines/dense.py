@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from hypersphere.engines.contract import NEVER, Problem, Reduced, product, softplus
+from hypersphere.engines.spec import NEVER, Problem, Reduced, product, softplus
 from hypersphere.geometry import normalize, with_slope
 
 

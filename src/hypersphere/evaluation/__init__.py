@@ -1,30 +1,21 @@
 """How good embeddings are, with honest uncertainty."""
 
-from hypersphere.evaluation.bootstrap import bootstrap_mean, bootstrap_roc
-from hypersphere.evaluation.compare import compare_results, read_result, write_comparison
-from hypersphere.evaluation.comparison import Comparison
-from hypersphere.evaluation.counting import ScoreCounts
 from hypersphere.evaluation.embed import embed, embed_images
 from hypersphere.evaluation.embeddings import Embeddings, concatenated, load_embeddings
-from hypersphere.evaluation.figures import (
-    Figure,
-    NotMeasurable,
-    clopper_pearson_interval,
-    guaranteed_proportion,
-    proportion,
-    wilson_interval,
+from hypersphere.evaluation.metrics.embedding_quality import Margins, accuracy_by_shots, angular_fisher_score, margins
+from hypersphere.evaluation.metrics.identification import (
+    cmc,
+    mate_ranks,
+    mated,
+    open_set_rate,
+    open_set_roc,
+    ranks_among,
 )
-from hypersphere.evaluation.histogram import ScoreHistogram, score_histogram
-from hypersphere.evaluation.identification import cmc, mate_ranks, mated, open_set_rate, open_set_roc, ranks_among
-from hypersphere.evaluation.paired import Difference, compare_accuracy, compare_repeated, compare_tar, mcnemar
-from hypersphere.evaluation.quality import Margins, accuracy_by_shots, angular_fisher_score, margins
-from hypersphere.evaluation.reid import Retrieval, average_precision, retrieve
-from hypersphere.evaluation.report import write_report
-from hypersphere.evaluation.results import Result, ScoredPair, write_result
-from hypersphere.evaluation.roc import RULES, OperatingPoint, Roc, roc_curve, roc_from
-from hypersphere.evaluation.scores import Scores, SortedScores
-from hypersphere.evaluation.search import Matches, search_gallery
-from hypersphere.evaluation.verification import (
+from hypersphere.evaluation.metrics.retrieval import Retrieval, average_precision, retrieve
+from hypersphere.evaluation.metrics.roc import RULES, OperatingPoint, Roc, roc_curve, roc_from
+from hypersphere.evaluation.metrics.search import Matches, search_gallery
+from hypersphere.evaluation.metrics.similarity import Comparison
+from hypersphere.evaluation.metrics.verification import (
     Metrics,
     Verification,
     accuracy_at,
@@ -32,6 +23,28 @@ from hypersphere.evaluation.verification import (
     pair_metrics,
     verify_pairs,
 )
+from hypersphere.evaluation.results.compare_results import compare_results, read_result, write_comparison
+from hypersphere.evaluation.results.report import write_report
+from hypersphere.evaluation.results.result import Result, ScoredPair, write_result
+from hypersphere.evaluation.statistics.bootstrap import bootstrap_mean, bootstrap_roc
+from hypersphere.evaluation.statistics.estimate import (
+    Figure,
+    NotMeasurable,
+    clopper_pearson_interval,
+    guaranteed_proportion,
+    proportion,
+    wilson_interval,
+)
+from hypersphere.evaluation.statistics.histogram import ScoreHistogram, score_histogram
+from hypersphere.evaluation.statistics.paired_tests import (
+    Difference,
+    compare_accuracy,
+    compare_repeated,
+    compare_tar,
+    mcnemar,
+)
+from hypersphere.evaluation.statistics.score_counts import ScoreCounts
+from hypersphere.evaluation.statistics.scores import Scores, SortedScores
 
 __all__ = [
     "RULES",

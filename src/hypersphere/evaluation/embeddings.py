@@ -17,7 +17,7 @@ from hypersphere.core.read_lines import check_names, numbered_lines
 from hypersphere.data.named import NameIndex
 from hypersphere.data.source import first_few
 from hypersphere.evaluation.arrays import Array, Ints, finite_rows
-from hypersphere.evaluation.inputs import file_digests, joined_files
+from hypersphere.evaluation.results.provenance import file_digests, joined_files
 
 
 @dataclasses.dataclass(frozen=True, eq=False)

@@ -14,8 +14,8 @@ from hypersphere.core import check_finite_number, check_flag, check_integer, che
 from hypersphere.engines import Precision, compute_dtype
 from hypersphere.geometry import EPS
 from hypersphere.heads.head import Head
-from hypersphere.heads.inputs import check_embeddings, check_labels, check_place, to_compute_dtype
 from hypersphere.heads.sharding import Over
+from hypersphere.heads.validate import check_embeddings, check_labels, check_place, to_compute_dtype
 from hypersphere.losses import OBJECTIVES, Batch, Contrastive, Objective, Triplet
 
 _LEAST, _LARGEST, _PRINTED = 1e-30, 1e12, 1e300

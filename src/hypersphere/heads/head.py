@@ -10,12 +10,13 @@ import torch
 from torch import Tensor, nn
 
 from hypersphere.core import check_choice, check_integer, check_positive
-from hypersphere.engines import ENGINES, PRECISIONS, Precision, ambient_precision, compute_dtype, local_rows
+from hypersphere.distributed import local_rows
+from hypersphere.engines import ENGINES, PRECISIONS, Precision, ambient_precision, compute_dtype
 from hypersphere.geometry import EPS, normalize
-from hypersphere.heads.inputs import check_embeddings, check_labels, check_rows, to_compute_dtype
 from hypersphere.heads.prototypes import draw_rows_, fixed_prototypes, scale_rows_
 from hypersphere.heads.sampling import Sampler, check_sampling
 from hypersphere.heads.sharding import Over, Sharding, is_sharded
+from hypersphere.heads.validate import check_embeddings, check_labels, check_rows, to_compute_dtype
 from hypersphere.losses import Batch, Logits, Objective, SampleLoss, ShardedBatch
 
 _DRAWS = "sampler._extra_state"

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from hypersphere.core import check_integer
-from hypersphere.engines import Exchange
+from hypersphere.distributed import Exchange
 from hypersphere.heads.create import create_head
 
 _RING = {"all-gather": (1.0, 0), "all-reduce": (2.0, 1), "reduce-scatter": (1.0, 1)}

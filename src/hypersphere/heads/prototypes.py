@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from hypersphere.core import check_choice
 from hypersphere.geometry import regular_simplex, tammes
-from hypersphere.heads.inputs import REALS, check_dense
+from hypersphere.heads.validate import REALS, check_dense
 
 _STD = 0.01
 

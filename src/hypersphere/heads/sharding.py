@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import torch
 from torch import Tensor, distributed, nn
 
-from hypersphere.engines import Exchange, common_rows, gather_rows, local_rows, rows_used_in_parts
+from hypersphere.distributed import Exchange, common_rows, gather_rows, local_rows, rows_used_in_parts
 from hypersphere.losses import Batch, Classes, Objective, ShardedBatch
 
 if TYPE_CHECKING:

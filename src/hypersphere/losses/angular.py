@@ -9,7 +9,7 @@ from torch import Tensor
 
 from hypersphere.core import check_positive, check_range, nearest
 from hypersphere.engines import softplus
-from hypersphere.losses.base import OBJECTIVES, Batch, SampleLoss
+from hypersphere.losses.batch import OBJECTIVES, Batch, SampleLoss
 from hypersphere.losses.logits import Logits
 from hypersphere.losses.margins import Psi, bend, check_margin_grad
 

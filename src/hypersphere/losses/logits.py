@@ -12,7 +12,7 @@ from hypersphere.engines import Curve, Reduced, Similarity
 from hypersphere.geometry import normalize
 
 if TYPE_CHECKING:
-    from hypersphere.losses.base import Batch
+    from hypersphere.losses.batch import Batch
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ from torch import Tensor
 from hypersphere.core import check_choice, check_range
 from hypersphere.engines import product
 from hypersphere.geometry import normalize
-from hypersphere.losses.base import OBJECTIVES, Batch, Objective, mean_where
+from hypersphere.losses.batch import OBJECTIVES, Batch, Objective, mean_where
 
 
 def squared_distances(batch: Batch) -> Tensor:

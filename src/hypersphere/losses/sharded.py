@@ -9,11 +9,8 @@ from functools import cached_property
 import torch
 from torch import Tensor
 
-from hypersphere.engines import (
-    Curve,
+from hypersphere.distributed import (
     Exchange,
-    Kind,
-    Reduced,
     common_stack,
     common_sum,
     gather_rows,
@@ -21,8 +18,9 @@ from hypersphere.engines import (
     rows_used_in_parts,
     used_in_parts,
 )
+from hypersphere.engines import Curve, Kind, Reduced
 from hypersphere.geometry import norm
-from hypersphere.losses.base import Batch, entries
+from hypersphere.losses.batch import Batch, entries
 from hypersphere.losses.sampled import Sample
 
 

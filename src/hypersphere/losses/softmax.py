@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from hypersphere.core import check_choice, check_positive, check_range
 from hypersphere.engines import Similarity, product, softplus
-from hypersphere.losses.base import OBJECTIVES, Batch, SampleLoss, check_class_counts
+from hypersphere.losses.batch import OBJECTIVES, Batch, SampleLoss, check_class_counts
 from hypersphere.losses.logits import Logits
 from hypersphere.losses.margins import bend
 

@@ -2,7 +2,7 @@
 
 from hypersphere.models.contract import PRESETS, Contract, read_contract
 from hypersphere.models.embedder import FLIPS, Embedder
-from hypersphere.models.files import MODEL_FILE, load_model, save_model
+from hypersphere.models.model_file import MODEL_FILE, load_model, save_model
 from hypersphere.models.onnx import load_onnx
 from hypersphere.models.prototypes import load_prototypes, save_prototypes
 

@@ -8,7 +8,7 @@ from torch import Tensor
 
 from hypersphere.core.files import Staged
 from hypersphere.heads import Head
-from hypersphere.models.files import open_safetensors, safetensors_module
+from hypersphere.models.model_file import open_safetensors, safetensors_module
 
 FORMAT = "hypersphere prototypes 1"
 

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from hypersphere.core import check_integer, check_positive
 from hypersphere.geometry import uniform_sphere
-from hypersphere.losses.binary import balanced_bias
+from hypersphere.losses.sphereface2 import balanced_bias
 from hypersphere.plots import Line, Panel, draw_panels
 from hypersphere.theory.report import Report, Row, verdict
 

@@ -2,6 +2,7 @@
 
 from hypersphere.training.checkpoints import Checkpoints
 from hypersphere.training.compare import compare_cells
+from hypersphere.training.finished_run import load_run, mean_embeddings
 from hypersphere.training.jobs import (
     RecordFile,
     RunRecord,
@@ -15,13 +16,10 @@ from hypersphere.training.jobs import (
 from hypersphere.training.logs import Logger, TensorBoard, WeightsAndBiases, read_log
 from hypersphere.training.monitor import Monitor, TrainingStopped, effective_margin
 from hypersphere.training.own_data import suggest_recipe
-from hypersphere.training.processes import LossScaler, Processes, default_workers, join_processes
 from hypersphere.training.recipe import Recipe, ValidationSettings, load_recipe, recipe_from_table, recipe_keys
 from hypersphere.training.recipe_names import SHIPPED_RECIPES, find_recipe, recipe_names
-from hypersphere.training.runs import load_run, mean_embeddings
 from hypersphere.training.schedules import Schedule
 from hypersphere.training.shard_state import common_state, load_common_state, load_state, save_state
-from hypersphere.training.shards import load_shards, read_shards, save_shards
 from hypersphere.training.stages import train_recipe
 from hypersphere.training.trainer import Trained, Trainer
 from hypersphere.training.validation import NO_VALIDATION, UnseenPairs, unseen_pairs, validation_sets
@@ -31,9 +29,7 @@ __all__ = [
     "SHIPPED_RECIPES",
     "Checkpoints",
     "Logger",
-    "LossScaler",
     "Monitor",
-    "Processes",
     "Recipe",
     "RecordFile",
     "RunRecord",
@@ -50,24 +46,19 @@ __all__ = [
     "common_state",
     "compare_cells",
     "compare_runs",
-    "default_workers",
     "effective_margin",
     "find_recipe",
-    "join_processes",
     "load_common_state",
     "load_recipe",
     "load_run",
-    "load_shards",
     "load_state",
     "mean_embeddings",
     "read_log",
-    "read_shards",
     "recipe_from_table",
     "recipe_keys",
     "recipe_names",
     "run_key",
     "run_tasks",
-    "save_shards",
     "save_state",
     "suggest_recipe",
     "train_recipe",

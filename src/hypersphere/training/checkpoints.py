@@ -20,7 +20,7 @@ from torch import nn
 from hypersphere.core import read_json
 from hypersphere.core.config import digest
 from hypersphere.core.files import write_atomically
-from hypersphere.training.shards import check_shards, shards_digest
+from hypersphere.distributed.tensor_shards import check_shards, shards_digest
 
 _SIDE_LIMIT = 2**16
 _NAME = re.compile(r"step-(\d{9,18})\.(?:pt|json)")

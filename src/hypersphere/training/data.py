@@ -16,7 +16,6 @@ from hypersphere.core.files import write_atomically
 from hypersphere.data import (
     Fitted,
     ImageSource,
-    PocketFaces,
     ReadReport,
     Subset,
     check_readable,
@@ -28,6 +27,7 @@ from hypersphere.data import (
 )
 from hypersphere.data.images import Image
 from hypersphere.data.source import Indices, Labels, first_few, names_of
+from hypersphere.pocket import PocketFaces
 from hypersphere.training.recipe import DataSettings
 
 _THREADS = 16

@@ -26,10 +26,10 @@ from hypersphere.core.config import build, digest
 from hypersphere.core.files import write_atomically
 from hypersphere.core.read_lines import numbered_lines
 from hypersphere.data import ImageSource, InMemory
+from hypersphere.distributed.world import Processes
 from hypersphere.evaluation import Difference, Verification, compare_repeated, embed
 from hypersphere.training.data import readable_source, training_source
 from hypersphere.training.monitor import TrainingStopped
-from hypersphere.training.processes import Processes
 from hypersphere.training.recipe import Recipe
 from hypersphere.training.stages import train_recipe
 from hypersphere.training.trainer import Trained, Trainer

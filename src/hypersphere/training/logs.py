@@ -16,7 +16,7 @@ from hypersphere.core.files import naming_file, write_atomically
 _NAMED = 3
 _WORDS = {
     "loss": "loss {:.4g}",
-    "rate": "rate {:.2g}",
+    "lr": "lr {:.2g}",
     "norm": "||x|| {:.1f}",
     "angle": "angle {:.1f}\N{DEGREE SIGN}",
     "accuracy": "accuracy {:.0%}",

@@ -109,12 +109,12 @@ def _augmentation(size: list[int]) -> dict[str, Any]:
 
 
 def _sgd() -> dict[str, Any]:
-    schedule = {"kind": "cosine", "warmup": 1.0, "unit": "epoch"}
-    return {"optimizer": {"kind": "sgd", "rate": 0.1, "decay": 5e-4}, "schedule": schedule}
+    schedule = {"name": "cosine", "warmup": 1.0, "unit": "epoch"}
+    return {"optimizer": {"name": "sgd", "lr": 0.1, "weight_decay": 5e-4}, "schedule": schedule}
 
 
 def _adamw() -> dict[str, Any]:
-    return {"optimizer": {"kind": "adamw", "rate": 0.002, "decay": 5e-4}, "schedule": {"kind": "cosine"}}
+    return {"optimizer": {"name": "adamw", "lr": 0.002, "weight_decay": 5e-4}, "schedule": {"name": "cosine"}}
 
 
 def _size(source: ImageSource, path: str, most: int) -> list[int]:

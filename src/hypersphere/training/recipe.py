@@ -120,33 +120,33 @@ class OptimizerSettings:
     """SGD, AdamW or Adam.
 
     Args:
-        kind: `sgd`, `adamw`, or `adam` (whose decay is added to the gradient).
-        rate: learning rate before the schedule.
+        name: `sgd`, `adamw`, or `adam` (whose weight decay is added to the gradient).
+        lr: learning rate before the schedule.
         momentum: of SGD.
-        decay: weight decay.
-        prototype_rate: factor on the rate of the prototypes.
-        prototype_decay: their weight decay; the same as the rest's by default.
-        clip: largest norm of all gradients together.
+        weight_decay: of the weights.
+        prototype_lr_factor: of the learning rate of the prototypes.
+        prototype_weight_decay: their weight decay; the same as the rest's by default.
+        max_grad_norm: largest norm of all gradients together.
     """
 
-    kind: str = "sgd"
-    rate: float = 0.1
+    name: str = "sgd"
+    lr: float = 0.1
     momentum: float = 0.9
-    decay: float = 5e-4
-    prototype_rate: float = 1.0
-    prototype_decay: float | None = None
-    clip: float | None = None
+    weight_decay: float = 5e-4
+    prototype_lr_factor: float = 1.0
+    prototype_weight_decay: float | None = None
+    max_grad_norm: float | None = None
 
     def __post_init__(self) -> None:
-        check_choice("kind", self.kind, ("sgd", "adamw", "adam"))
-        check_positive("rate", self.rate)
+        check_choice("name", self.name, ("sgd", "adamw", "adam"))
+        check_positive("lr", self.lr)
         check_range("momentum", self.momentum, 0, 1)
-        check_range("decay", self.decay, 0)
-        check_range("prototype_rate", self.prototype_rate, 0)
-        if self.prototype_decay is not None:
-            check_range("prototype_decay", self.prototype_decay, 0)
-        if self.clip is not None:
-            check_positive("clip", self.clip)
+        check_range("weight_decay", self.weight_decay, 0)
+        check_range("prototype_lr_factor", self.prototype_lr_factor, 0)
+        if self.prototype_weight_decay is not None:
+            check_range("prototype_weight_decay", self.prototype_weight_decay, 0)
+        if self.max_grad_norm is not None:
+            check_positive("max_grad_norm", self.max_grad_norm)
 
 
 @dataclass(frozen=True, kw_only=True)

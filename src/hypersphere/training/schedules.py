@@ -14,7 +14,7 @@ class Schedule:
     """The factor on the learning rate.
 
     Args:
-        kind: `step` (times `gamma` at each milestone), `cosine` or `linear` (down to `floor`), or `constant`.
+        name: `step` (times `gamma` at each milestone), `cosine` or `linear` (down to `floor`), or `constant`.
         milestones: of `step`, in `unit`s.
         gamma: of `step`.
         unit: of milestones and warm-up: `iteration` or `epoch`.
@@ -23,7 +23,7 @@ class Schedule:
         floor: where `cosine` and `linear` end, as a factor.
     """
 
-    kind: str = "constant"
+    name: str = "constant"
     milestones: tuple[float, ...] = ()
     gamma: float = 0.1
     unit: str = "iteration"
@@ -32,7 +32,7 @@ class Schedule:
     floor: float = 0.0
 
     def __post_init__(self) -> None:
-        check_choice("kind", self.kind, ("constant", "step", "cosine", "linear"))
+        check_choice("name", self.name, ("constant", "step", "cosine", "linear"))
         check_choice("unit", self.unit, ("iteration", "epoch"))
         check_range("gamma", self.gamma, 0)
         check_range("warmup", self.warmup, 0)
@@ -40,8 +40,8 @@ class Schedule:
         check_range("floor", self.floor, 0, 1)
         if list(self.milestones) != sorted(self.milestones):
             raise ValueError(f"milestones={list(self.milestones)} must grow")
-        if (self.kind == "step") != bool(self.milestones):
-            raise ValueError(f"milestones belong to kind='step', and it needs them; kind={self.kind!r}")
+        if (self.name == "step") != bool(self.milestones):
+            raise ValueError(f"milestones belong to name='step', and it needs them; name={self.name!r}")
 
     def factor(self, step: int, total: int, steps_per_epoch: int) -> float:
         """The factor at a step (counted from 0) of `total`."""
@@ -49,9 +49,9 @@ class Schedule:
         warm = self.warmup * unit
         if step < warm:
             return self.warmup_start + (1 - self.warmup_start) * (step + 1) / (warm + 1)
-        if self.kind == "step":
+        if self.name == "step":
             return float(self.gamma ** bisect.bisect_right([at * unit for at in self.milestones], step))
         done = (step - warm) / max(1.0, total - warm)
-        if self.kind == "cosine":
+        if self.name == "cosine":
             return self.floor + (1 - self.floor) * (1 + math.cos(math.pi * done)) / 2
-        return self.floor + (1 - self.floor) * (1 - done) if self.kind == "linear" else 1.0
+        return self.floor + (1 - self.floor) * (1 - done) if self.name == "linear" else 1.0

@@ -10,8 +10,8 @@ import torch
 from torch import Tensor
 from torch.optim import Optimizer
 
+from hypersphere.distributed.tensor_shards import check_shards, load_shards, save_shards, shapes_of_shards
 from hypersphere.heads import Head
-from hypersphere.training.shards import check_shards, load_shards, save_shards, shapes_of_shards
 
 
 def save_state(folder: str | Path, head: Head, optimizer: Optimizer) -> None:

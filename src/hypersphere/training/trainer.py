@@ -19,13 +19,11 @@ from hypersphere.core import Reporter
 from hypersphere.core.config import as_table, digest, to_toml
 from hypersphere.core.files import remove_partial, sync_file, write_atomically
 from hypersphere.data import ImageSource, InMemory, Prefetcher, ProcessPrefetcher, cutmix, mixup
-from hypersphere.heads import Head, clip_grad_norm_
+from hypersphere.distributed.world import LossScaler, Processes
+from hypersphere.heads import Head
+from hypersphere.optim import clip_grad_norm_
 from hypersphere.training.batch_norm import estimate_anew, is_lagging
-from hypersphere.training.checkpoints import Checkpoints, Snapshots
-from hypersphere.training.data import readable_source, training_source
-from hypersphere.training.logs import JsonLines, Logger, Logs, figures_in_words
-from hypersphere.training.monitor import Monitor, TrainingStopped, stop_unless_finite
-from hypersphere.training.parts import (
+from hypersphere.training.build import (
     MovingAverage,
     check_parts,
     make_backbone,
@@ -37,9 +35,12 @@ from hypersphere.training.parts import (
     start_of,
     total_steps,
 )
-from hypersphere.training.processes import LossScaler, Processes
+from hypersphere.training.checkpoints import Checkpoints, Snapshots
+from hypersphere.training.data import readable_source, training_source
+from hypersphere.training.finished_run import write_model
+from hypersphere.training.logs import JsonLines, Logger, Logs, figures_in_words
+from hypersphere.training.monitor import Monitor, TrainingStopped, stop_unless_finite
 from hypersphere.training.recipe import Recipe
-from hypersphere.training.runs import write_model
 from hypersphere.training.shard_state import common_state, load_common_state, load_state, save_state
 
 _RECIPE = re.compile(rb"# recipe ([0-9a-f]{12})\n")
@@ -372,9 +373,9 @@ class Trainer:
         if self.head.sharding is None:
             self.processes.average_([p.grad for p in self.head.parameters() if p.grad is not None])
         self.scaler.unscale_(self.optimizer)
-        if self.recipe.optimizer.clip is not None:
+        if self.recipe.optimizer.max_grad_norm is not None:
             parameters = [p for group in self.optimizer.param_groups for p in group["params"]]
-            clip_grad_norm_(parameters, self.recipe.optimizer.clip)
+            clip_grad_norm_(parameters, self.recipe.optimizer.max_grad_norm)
         self.scaler.step(self.optimizer)
         before = self.scaler.get_scale()
         self.scaler.update()
@@ -400,8 +401,8 @@ class Trainer:
                 cause = stopped if self.processes.first else None
         if self.processes.any(cause is not None):
             raise cause or TrainingStopped("the first process has stopped the run; its message says why")
-        rate = self.recipe.optimizer.rate * self._rate(self.step - 1)
-        return {"step": self.step, "epoch": self.batches.epoch, "loss": mean, "rate": rate, **figures}
+        lr = self.recipe.optimizer.lr * self._rate(self.step - 1)
+        return {"step": self.step, "epoch": self.batches.epoch, "loss": mean, "lr": lr, **figures}
 
     def _take_up(self) -> None:
         """Continue from the newest checkpoint, or write down the recipe of a new run."""

@@ -13,10 +13,11 @@ import torch
 from torch import Tensor, nn
 
 from hypersphere.core import Reporter
-from hypersphere.data import Fitted, ImageSource, InMemory, NamedImages, PocketFaces, verification_pairs
+from hypersphere.data import Fitted, ImageSource, InMemory, NamedImages
 from hypersphere.evaluation import Verification, embed, verify_pairs
 from hypersphere.evaluation.protocols import read_pairs
 from hypersphere.geometry import normalize
+from hypersphere.pocket import PocketFaces, verification_pairs
 from hypersphere.training.checkpoints import load_weights
 from hypersphere.training.data import readable_held_out
 from hypersphere.training.recipe import Recipe

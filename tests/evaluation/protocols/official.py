@@ -8,8 +8,8 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from hypersphere.data import PocketFaces
 from hypersphere.evaluation import Embeddings
+from hypersphere.pocket import PocketFaces
 
 DIM = 24
 Floats = npt.NDArray[np.float32]

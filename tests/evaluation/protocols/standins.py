@@ -5,8 +5,9 @@ from pathlib import Path
 
 import numpy as np
 
-from hypersphere.data import PocketFaces, encode
+from hypersphere.data import encode
 from hypersphere.evaluation import Embeddings
+from hypersphere.pocket import PocketFaces
 
 FOLDS, EACH, PEOPLE, IMAGES = 10, 3, 20, 4
 

@@ -5,7 +5,7 @@ import pytest
 from scipy.io import loadmat, savemat
 
 from hypersphere.evaluation import Embeddings, Figure, NotMeasurable
-from hypersphere.evaluation.protocols.blufr import read_blufr
+from hypersphere.evaluation.protocols.blufr.protocol import read_blufr
 from tests.evaluation.protocols.loops import accepted_at, open_set, unit
 from tests.evaluation.protocols.official import write_blufr
 

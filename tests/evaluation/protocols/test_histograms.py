@@ -7,10 +7,11 @@ import numpy as np
 import pytest
 
 from hypersphere.evaluation import Result, write_result
-from hypersphere.evaluation.histogram import ScoreHistogram, score_histogram
-from hypersphere.evaluation.protocols import IjbOptions, megaface, read_blufr, read_ijb, read_megaface, read_pairs
-from hypersphere.evaluation.roc import roc_curve
-from hypersphere.evaluation.scores import SortedScores
+from hypersphere.evaluation.metrics.roc import roc_curve
+from hypersphere.evaluation.protocols import IjbOptions, read_blufr, read_ijb, read_megaface, read_pairs
+from hypersphere.evaluation.protocols.megaface import protocol as megaface
+from hypersphere.evaluation.statistics.histogram import ScoreHistogram, score_histogram
+from hypersphere.evaluation.statistics.scores import SortedScores
 from tests.evaluation.protocols.loops import unit
 from tests.evaluation.protocols.official import write_blufr, write_ijb, write_megaface
 from tests.evaluation.protocols.standins import made_up, write_lfw_list

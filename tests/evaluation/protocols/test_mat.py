@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from scipy.io import loadmat, savemat
 
-from hypersphere.evaluation.protocols.blufr_files import read_config
+from hypersphere.evaluation.protocols.blufr.files import read_config
 from hypersphere.evaluation.protocols.mat import read_mat
 from tests.evaluation.protocols.official import cell_array, write_blufr
 from tests.mutate import attempt, mutations

@@ -5,8 +5,8 @@ import numpy as np
 import pytest
 
 from hypersphere.evaluation import Embeddings, NotMeasurable
-from hypersphere.evaluation.protocols import megaface_search
-from hypersphere.evaluation.protocols.megaface import Megaface, read_megaface
+from hypersphere.evaluation.protocols.megaface import search as megaface_search
+from hypersphere.evaluation.protocols.megaface.protocol import Megaface, read_megaface
 from tests.evaluation.protocols.loops import accepted_at, unit
 from tests.evaluation.protocols.official import write_megaface
 

@@ -13,7 +13,7 @@ from hypersphere.core.read_lines import check_names, numbered_lines
 from hypersphere.evaluation import Embeddings
 from hypersphere.evaluation.embeddings import names_text, read_names
 from hypersphere.evaluation.protocols import read_classify, read_ijb, read_megaface, read_pairs, read_ytf
-from hypersphere.evaluation.protocols.files import read_integers
+from hypersphere.evaluation.protocols.official_files import read_integers
 from tests.evaluation.protocols import official, standins
 from tests.mutate import mutations
 

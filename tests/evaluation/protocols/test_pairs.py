@@ -16,7 +16,7 @@ from hypersphere.evaluation import (
     write_report,
     write_result,
 )
-from hypersphere.evaluation.comparison import Comparison
+from hypersphere.evaluation.metrics.similarity import Comparison
 from hypersphere.evaluation.protocols import PairList, evaluate_pairs, read_pairs
 from tests.evaluation.protocols.standins import (
     lfw_name,

@@ -3,8 +3,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from hypersphere.evaluation.protocols import files
-from hypersphere.evaluation.protocols.files import numbered_lines, read_integers, read_json_table, unit_rows
+from hypersphere.evaluation.protocols import official_files as files
+from hypersphere.evaluation.protocols.official_files import numbered_lines, read_integers, read_json_table, unit_rows
 
 COLUMNS = ("template", "template", "label")
 

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 from sklearn.svm import SVC
 
-from hypersphere.evaluation.protocols.svm import intersection_kernel, train_svm
+from hypersphere.evaluation.protocols.ytf.svm import intersection_kernel, train_svm
 
 
 def histograms(count: int = 120, bins: int = 20, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:

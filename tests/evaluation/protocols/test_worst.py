@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hypersphere.data.market import parse_name
+from hypersphere.data.formats.market import parse_name
 from hypersphere.evaluation import Embeddings, ScoredPair
 from hypersphere.evaluation.protocols import Classify, IjbOptions, read_blufr, read_ijb, read_reid, read_ytf
 from hypersphere.evaluation.protocols.templates import Pooling

@@ -5,7 +5,7 @@ import pytest
 from sklearn.svm import SVC
 
 from hypersphere.evaluation import Embeddings, Figure
-from hypersphere.evaluation.protocols.ytf import read_ytf
+from hypersphere.evaluation.protocols.ytf.protocol import read_ytf
 from tests.evaluation.protocols.loops import accepted_at, best_threshold, unit
 from tests.evaluation.protocols.official import write_ytf
 

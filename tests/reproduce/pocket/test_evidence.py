@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from hypersphere.evaluation.paired import compare_accuracy
+from hypersphere.evaluation.statistics.paired_tests import compare_accuracy
 from hypersphere.reproduce import Entry, Job, find_item, load_catalogue
 from hypersphere.reproduce.pocket import evidence as module
 from hypersphere.reproduce.pocket import measure

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 import torch
 
-from hypersphere.data import PocketFaces
 from hypersphere.geometry import normalize
 from hypersphere.heads import create_head
+from hypersphere.pocket import PocketFaces
 from hypersphere.reproduce.pocket import images, measure
 from hypersphere.reproduce.pocket.images import painted, training_images
 from hypersphere.reproduce.pocket.measure import Mirrored, measure_classes, measure_people
@@ -198,7 +198,7 @@ def test_the_same_run_is_the_same_record(tmp_path: Path) -> None:
 
 @pytest.mark.usefixtures("small")
 def test_a_collapse_is_a_record(tmp_path: Path) -> None:
-    wild = people("wild", "softmax", *TINY, "optimizer.kind=sgd", "optimizer.rate=1e30", "train.log_every=1")
+    wild = people("wild", "softmax", *TINY, "optimizer.name=sgd", "optimizer.lr=1e30", "train.log_every=1")
     record = train_and_measure(wild, 0, tmp_path, "cpu", uncounted)
     assert "the loss is" in record.stopped
     assert not record.numbers

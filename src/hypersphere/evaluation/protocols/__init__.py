@@ -1,15 +1,15 @@
 """Protocols, each read from its official files."""
 
-from hypersphere.evaluation.protocols.blufr import Blufr, read_blufr
-from hypersphere.evaluation.protocols.classify import Classify, read_classify
-from hypersphere.evaluation.protocols.ijb import PRESETS, Ijb, IjbOptions, read_ijb
-from hypersphere.evaluation.protocols.megaface import Megaface, read_megaface
-from hypersphere.evaluation.protocols.pair_list import PairList, read_pairs
-from hypersphere.evaluation.protocols.pairs import evaluate_pairs
+from hypersphere.evaluation.protocols.blufr.protocol import Blufr, read_blufr
+from hypersphere.evaluation.protocols.classify.protocol import Classify, read_classify
+from hypersphere.evaluation.protocols.ijb.protocol import PRESETS, Ijb, IjbOptions, read_ijb
+from hypersphere.evaluation.protocols.megaface.protocol import Megaface, read_megaface
+from hypersphere.evaluation.protocols.pairs.pair_list import PairList, read_pairs
+from hypersphere.evaluation.protocols.pairs.protocol import evaluate_pairs
 from hypersphere.evaluation.protocols.registry import PROTOCOLS, list_protocols
-from hypersphere.evaluation.protocols.reid import Reid, read_reid, reid_among
+from hypersphere.evaluation.protocols.reid.protocol import Reid, read_reid, reid_among
 from hypersphere.evaluation.protocols.templates import Pooling
-from hypersphere.evaluation.protocols.ytf import Ytf, read_ytf
+from hypersphere.evaluation.protocols.ytf.protocol import Ytf, read_ytf
 
 __all__ = [
     "PRESETS",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from hypersphere.evaluation.arrays import Array, Floats
-from hypersphere.evaluation.roc import Roc
+from hypersphere.evaluation.metrics.roc import Roc
 
 TAR_RULES = ("at_most", "nearest", "interpolated")
 """`at_most`: hypersphere's; `nearest`: arcface_torch's and AdaFace's; `interpolated`: OpenSphere's."""

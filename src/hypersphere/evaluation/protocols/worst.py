@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from hypersphere.evaluation.arrays import Array, Bools, Floats, Ints
-from hypersphere.evaluation.results import ScoredPair
+from hypersphere.evaluation.results.result import ScoredPair
 
 SHOWN = 12
 Name = Callable[[int], str]

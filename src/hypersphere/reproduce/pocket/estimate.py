@@ -11,11 +11,12 @@ from pathlib import Path
 import torch
 
 from hypersphere.core.config import digest
+from hypersphere.distributed import Processes
 from hypersphere.reproduce.pocket.images import training_images
 from hypersphere.reproduce.pocket.records import Record, read_record
 from hypersphere.reproduce.pocket.settings import Setting, unique
 from hypersphere.reproduce.results import describe_machine
-from hypersphere.training import Processes, Recipe, Trainer
+from hypersphere.training import Recipe, Trainer
 
 _WARMUP, _MEASURED = 3, 10
 

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from hypersphere.evaluation.bootstrap import PairWeights
+from hypersphere.evaluation.statistics.bootstrap import PairWeights
 from hypersphere.reproduce.items import Finding, Job, Outcome, item
 from hypersphere.reproduce.pocket.images import NEW_IMAGES, unseen_labels
 from hypersphere.reproduce.pocket.measure import probes, unseen_pairs

@@ -10,7 +10,8 @@ import numpy.typing as npt
 from hypersphere.core.config import digest
 from hypersphere.core.files import whole_file
 from hypersphere.core.read_arrays import read_npy
-from hypersphere.data import ArraySource, ImageSource, PocketFaces, Subset
+from hypersphere.data import ArraySource, ImageSource, Subset
+from hypersphere.pocket import PocketFaces
 from hypersphere.training.data import training_source
 from hypersphere.training.recipe import DataSettings
 

@@ -213,7 +213,7 @@ _SMOOTH = (
     "second.head.name=label_aware_smoothing",
     "second.train.start_head=true",
     "second.train.shift_batch_norm=true",
-    "second.optimizer.prototype_rate=0.05",
+    "second.optimizer.prototype_lr_factor=0.05",
 )
 
 

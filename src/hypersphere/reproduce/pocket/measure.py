@@ -11,13 +11,14 @@ import numpy.typing as npt
 import torch
 from torch import Tensor, nn
 
-from hypersphere.data import Augmentation, ImageSource, Subset, verification_pairs
+from hypersphere.data import Augmentation, ImageSource, Subset
 from hypersphere.data.images import Image
 from hypersphere.data.source import Indices
 from hypersphere.evaluation import angular_fisher_score, embed, retrieve, verify_pairs
 from hypersphere.geometry import class_margin, normalize, sample_margins
 from hypersphere.heads import Head
 from hypersphere.losses.pairs import Contrastive, Triplet
+from hypersphere.pocket import verification_pairs
 from hypersphere.reproduce.pocket.images import IMAGES, UNSEEN, unseen_labels
 from hypersphere.training import TrainingStopped
 

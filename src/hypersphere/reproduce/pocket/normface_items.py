@@ -28,7 +28,7 @@ _UNIT = ("prototype_norm=1.0", "renormalize=true")
 
 def tuned(title: str, head: str, *options: str) -> Setting:
     """A softmax network, fine-tuned with another loss; options are of its head."""
-    stages = ("train.steps=372", "second.train.steps=248", "second.optimizer.rate=0.002")
+    stages = ("train.steps=372", "second.train.steps=248", "second.optimizer.lr=0.002")
     own = (f"second.head.name={head}", *(f"second.head.{option}" for option in options))
     return people(title, "softmax", *stages, *own)
 
@@ -123,7 +123,7 @@ _LIGHT = (
     "data.grey=true",
     "backbone.name=lightcnn9",
     "backbone.dropout=0.3",
-    "optimizer.rate=0.001",
+    "optimizer.lr=0.001",
     "train.batch_size=64",
     "train.steps=500",
 )

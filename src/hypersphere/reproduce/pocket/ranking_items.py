@@ -21,7 +21,7 @@ _NECK = (
     "augment.erase=0.5",
     "backbone.bnneck=true",
     "before_neck.triplet={margin=0.3, mining='hard', distance='euclidean'}",
-    "schedule={kind='cosine', unit='epoch', warmup=2.0, warmup_start=0.1}",
+    "schedule={name='cosine', unit='epoch', warmup=2.0, warmup_start=0.1}",
     "train.sampler=identity",
     "train.images_per_identity=4",
 )

@@ -17,6 +17,7 @@ from torch import nn
 
 from hypersphere.core import Reporter
 from hypersphere.data import ImageSource
+from hypersphere.distributed import Processes
 from hypersphere.heads import Head
 from hypersphere.reproduce.pocket import measure
 from hypersphere.reproduce.pocket.estimate import plan_runs, steps_of
@@ -24,7 +25,7 @@ from hypersphere.reproduce.pocket.images import paint_all, training_images, unse
 from hypersphere.reproduce.pocket.records import Record, read_record, write_record
 from hypersphere.reproduce.pocket.settings import Setting
 from hypersphere.reproduce.results import describe_machine
-from hypersphere.training import Processes, Recipe, Trained, Trainer, TrainingStopped, train_recipe
+from hypersphere.training import Recipe, Trained, Trainer, TrainingStopped, train_recipe
 
 Count = Callable[[int], None]
 """Called with the number of optimizer steps that were done since the last call."""

@@ -1,0 +1,379 @@
+"""The launches of the fused engine's kernels: buffers, tiles and grids."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import torch
+import triton
+from torch import Tensor
+from triton.tools.tensor_descriptor import TensorDescriptor
+
+from hypersphere.engines.spec import NEVER, Problem
+from hypersphere.engines.triton.available import interpreted
+from hypersphere.engines.triton.kernels import gradients, rows, scores
+from hypersphere.engines.triton.support import Precision, bend_of, product_dtype
+
+_OPTIONS = {"enable_fp_fusion": True}
+_GAIN = 2.0**12
+"""Lifts the small derivatives of many classes into float16's range."""
+_LEAST_COLUMNS = 16
+"""Of a tile that is loaded at once: a tensor map's box must be 16 bytes wide or a multiple of it."""
+
+
+class Tile(NamedTuple):
+    """The tile of a product, m x n with k at a time, and how the program runs that makes it."""
+
+    m: int
+    n: int
+    k: int
+    warps: int = 8
+    stages: int = 3
+    per_processor: int = 1
+    flatten: bool = False
+    branch: bool = True
+    pieces: int = 1
+
+
+TILES: dict[str, Tile] = {
+    "scores": Tile(128, 128, 64, 4, 3, 2, flatten=True, pieces=4),
+    "stored": Tile(128, 128, 64, 8, 3, 2, flatten=True, pieces=4),
+    "prototypes": Tile(128, 256, 64, 8, 3, pieces=4),
+    "embeddings": Tile(128, 128, 64, 8, 3),
+}
+"""For two-byte factors and many rows; `_tile` makes the others of them."""
+
+LIBRARY_WAVE = 2**26
+"""Numbers of a product by cuBLAS that wait for the normalisation of the prototypes, a pass of its own."""
+
+
+def _tile(name: str, precision: str, itemsize: int, count: int) -> Tile:
+    tile = TILES[name]
+    if precision == "widen":
+        return Tile(16, 32, 16, pieces=2)
+    if precision == "ieee" and itemsize == 4:
+        return Tile(64, 64, 16, pieces=tile.pieces)
+    if itemsize == 4:
+        tile = tile._replace(m=128, n=128, k=32, stages=3)
+    if name in ("scores", "stored") and count <= 128:
+        tile = tile._replace(m=64 if count <= 64 else 128)
+    return tile
+
+
+def _up(number: int, multiple: int) -> int:
+    return -(-number // multiple) * multiple
+
+
+class Launcher:
+    """One problem's tensors, and every kernel on them.
+
+    The products see `unit`, the prototypes, and `x`, the embeddings, normalised if they are to be, in the products' own
+    dtype, their rows padded to whole 16 bytes and the prototypes to a multiple of 8 by zeros.
+    """
+
+    def __init__(self, problem: Problem, precision: Precision, buffers: Sequence[Tensor | None] | None = None) -> None:
+        x, w = problem.embeddings, problem.prototypes
+        self.problem = problem
+        self.source_x = x if x.stride(1) == 1 else x.contiguous()
+        self.source_w = w if w.stride(1) == 1 else w.contiguous()
+        self.bias = None if problem.bias is None else problem.bias.contiguous()
+        bend = bend_of(problem.reduction.curve)
+        assert bend is not None
+        self.bend = bend
+        self.count, self.dim = x.shape
+        self.classes = w.shape[0]
+        self.width, self.depth = _up(self.classes, 8), _up(self.dim, 8)
+        self.dtype = product_dtype(precision)
+        self.gain = _GAIN if precision == "fp16" else 1.0
+        self.precision = "widen" if interpreted() else "ieee" if precision == "fp32" else "tf32"
+        self.tf32 = precision == "tf32"
+        self.block = triton.next_power_of_2(self.depth)
+        self.norms = {
+            "eps": problem.reduction.eps,
+            "DIM": self.dim,
+            "NORMALIZE": problem.reduction.normalize_prototypes,
+            "NORMALIZE_X": problem.reduction.normalize_embeddings,
+            "BLOCK": self.block,
+            **_OPTIONS,
+        }
+        self.inverse: Tensor | None
+        self.inverse_x: Tensor | None
+        if buffers is None:
+            self.unit, self.inverse = self._unit(self.source_w, self.width, problem.reduction.normalize_prototypes)
+            self.x, self.inverse_x = self._unit(self.source_x, self.count, problem.reduction.normalize_embeddings)
+        else:
+            unit, self.inverse, rounded, self.inverse_x = buffers
+            assert unit is not None
+            assert rounded is not None
+            self.unit, self.x = unit, rounded
+
+    @property
+    def buffers(self) -> tuple[Tensor | None, ...]:
+        """What the backward pass needs again."""
+        return self.unit, self.inverse, self.x, self.inverse_x
+
+    @property
+    def _tangent(self) -> bool:
+        """Whether the gradient of the prototypes goes through their normalisation."""
+        return self.problem.reduction.normalize_prototypes and not self.problem.reduction.unit_gradients
+
+    def _processors(self) -> int:
+        if interpreted():
+            return 3
+        return torch.cuda.get_device_properties(self.problem.embeddings.device).multi_processor_count
+
+    def _new(self, *shape: int, dtype: torch.dtype = torch.float32) -> Tensor:
+        return torch.empty(shape, dtype=dtype, device=self.problem.embeddings.device)
+
+    def new_g(self, width: int) -> Tensor:
+        """An (N, width) matrix for the derivatives."""
+        return self._new(self.count, width, dtype=self.dtype)
+
+    def _unit(self, source: Tensor, padded: int, normalize: bool) -> tuple[Tensor, Tensor | None]:
+        unit = self._new(padded, self.depth, dtype=self.dtype)
+        inverse = self._new(source.shape[0]) if normalize else None
+        lines = max(1, 8192 // self.block)
+        rows.unit_rows[(triton.cdiv(padded, lines),)](
+            source, unit, inverse, source.shape[0], padded, source.stride(0), self.depth, self.problem.reduction.eps,
+            DIM=self.dim, NORMALIZE=normalize, TF32=self.tf32, BLOCK=self.block, ROWS=lines, **_OPTIONS,
+        )  # fmt: skip
+        return unit, inverse
+
+    def pair_scores(self, chosen: Tensor) -> Tensor:
+        """(N,): the score of every row and its chosen class in float32, 0 for -1."""
+        out = self._new(self.count)
+        rows.pair_scores[(self.count,)](
+            self.source_x, self.source_w, chosen, out, self.source_x.stride(0), self.source_w.stride(0), **self.norms
+        )
+        return out
+
+    def _scores(
+        self,
+        name: str,
+        first: int,
+        last: int,
+        *,
+        g: Tensor | None = None,
+        shift: Tensor | None = None,
+        weight: Tensor | None = None,
+        online: bool = False,
+        outputs: dict[str, torch.dtype] | None = None,
+        bias_partial: bool = False,
+    ) -> dict[str, Tensor | None]:
+        """Run the pass over classes first..last; partial results by name, (splits, N), or (blocks, C) for the bias."""
+        problem, bend = self.problem, self.bend
+        tile = _tile(name, self.precision, self.dtype.itemsize, self.count)
+        blocks, tiles = triton.cdiv(self.count, tile.m), triton.cdiv(last - first, tile.n)
+        splits = max(1, min(tiles, self._processors() * tile.per_processor // blocks))
+        names = ("total", "best", "index", "bent_total", "slope_total")
+        out: dict[str, Tensor | None] = dict.fromkeys(names)
+        for key, dtype in (outputs or {}).items():
+            out[key] = self._new(splits, self.count, dtype=dtype)
+        out["bias_partial"] = self._new(blocks, self.classes) if bias_partial else None
+        offset = problem.offset
+        scores.scores[(blocks * splits,)](
+            _described(self.x, tile.m, tile.k),
+            _described(self.unit, tile.n, tile.k),
+            None if g is None else _described(g, tile.m, tile.n // tile.pieces),
+            problem.labels, problem.scale, offset, self.bias, shift, bend.threshold, bend.t, weight, **out,
+            rows=self.count, first=first, last=last, classes=self.classes, blocks=blocks,
+            scale_stride=int(problem.scale.shape[0] > 1),
+            offset_stride=0 if offset is None else int(offset.shape[0] > 1),
+            DIM=self.dim, KIND=problem.reduction.kind, CURVE=bend.name, PARAMETER=bend.parameter, RELU=bend.relu,
+            DETACHED=bend.detached, ONLINE=online, GAIN=self.gain, PRECISION=self.precision, TF32=self.tf32,
+            BRANCH=tile.branch, FLATTEN=tile.flatten, PIECES=tile.pieces, BM=tile.m, BN=tile.n, BK=tile.k,
+            num_warps=tile.warps, num_stages=tile.stages, **_OPTIONS,
+        )  # fmt: skip
+        return out
+
+    def argmax(self) -> Tensor:
+        """(N,): the class of the largest term, the lowest on ties, -1 over no class."""
+        found = self._scores("scores", 0, self.classes, outputs={"best": torch.float32, "index": torch.int32})
+        best, index = found["best"], found["index"]
+        assert best is not None
+        assert index is not None
+        lowest = torch.where(best == best.amax(0), index, self.classes).amin(0)
+        return torch.where(lowest == self.classes, -1, lowest).to(torch.int64)
+
+    def reduce(
+        self, g: Tensor | None, shift: Tensor | None, want_scale: bool, want_offset: bool
+    ) -> tuple[Tensor, Tensor | None, Tensor | None]:
+        """The value and, where wanted, its derivatives with respect to scale and offset; fills g if there is one."""
+        lse = self.problem.reduction.kind == "logsumexp"
+        online = lse and shift is None
+        outputs = {"total": torch.float32}
+        if online:
+            outputs["best"] = torch.float32
+        if want_scale:
+            outputs["bent_total"] = torch.float32
+        if want_offset and not lse:
+            outputs["slope_total"] = torch.float32
+        name = "scores" if g is None else "stored"
+        found = self._scores(name, 0, self.classes, g=g, shift=shift, online=online, outputs=outputs)
+        total, best, bent, slope = (found[key] for key in ("total", "best", "bent_total", "slope_total"))
+        assert total is not None
+        highest = None
+        if best is not None:
+            highest = best.amax(0)
+            highest = torch.where(highest == NEVER, 0.0, highest)
+            fade = (best - highest).exp2()
+            total, bent = total * fade, None if bent is None else bent * fade
+        value = total.sum(0)
+        by_scale = None if bent is None else bent.sum(0)
+        if not lse:
+            return value, by_scale, None if slope is None else slope.sum(0)
+        if by_scale is not None:
+            by_scale = torch.where(value > 0, by_scale / value, 0.0)
+        by_offset = (value > 0).to(torch.float32) if want_offset else None
+        value = value.log()
+        if highest is not None:
+            value = value + highest * 0.6931471805599453
+        return value if shift is None else value + shift, by_scale, by_offset
+
+    def products(
+        self,
+        g: Tensor | None,
+        shift: Tensor | None,
+        value: Tensor,
+        grad: Tensor,
+        needs: Sequence[bool],
+        wave: int,
+    ) -> tuple[Tensor, Tensor | None, Tensor | None, Tensor | None]:
+        """The factor r, g w, and the gradients of prototypes and bias from the negatives alone."""
+        lse = self.problem.reduction.kind == "logsumexp"
+        peak = (grad * self.problem.scale[:, 0]).abs().amax() / self.gain if self.gain != 1 else None
+        factor, weighted = self._weighted(grad, shift if g is not None else None, value if lse else None, peak)
+        grad_w = self._new(self.classes, self.dim) if needs[1] else None
+        product, grad_bias = None, []
+        level = torch.where(value == NEVER, 0.0, value) if lse else None
+        whole, step = g, self.width if g is not None else wave
+        buffer = None if g is not None else self.new_g(min(wave, self.width))
+        for first in range(0, self.classes, step):
+            last = min(first + step, self.classes)
+            width = _up(last - first, 8)
+            if whole is None:
+                assert buffer is not None
+                g = buffer if width == buffer.shape[1] else self.new_g(width)
+                made = self._scores(
+                    "stored", first, last, g=g, shift=level, weight=grad if needs[4] else None, bias_partial=needs[4]
+                )
+                if made["bias_partial"] is not None:
+                    grad_bias.append(made["bias_partial"][:, first:last].sum(0))
+            assert g is not None
+            if needs[0]:
+                part = self._times_prototypes(g, first)
+                product = part if product is None else product.add_(part)
+            if grad_w is not None:
+                self._prototypes(g, weighted, peak, grad_w, first, last)
+        by_bias = (
+            torch.cat(grad_bias).to(self.problem.bias.dtype) if self.problem.bias is not None and needs[4] else None
+        )
+        return factor, product, grad_w, by_bias
+
+    def _weighted(
+        self, grad: Tensor, shift: Tensor | None, value: Tensor | None, peak: Tensor | None
+    ) -> tuple[Tensor, Tensor]:
+        factor, weighted = self._new(self.count), self._new(self.count, self.depth, dtype=self.dtype)
+        rows.weigh_rows[(self.count,)](
+            self.source_x, self.inverse_x, grad, self.problem.scale, shift, value, peak, factor, weighted,
+            self.source_x.stride(0), int(self.problem.scale.shape[0] > 1), self.depth,
+            DIM=self.dim, GAIN=self.gain, TF32=self.tf32, BLOCK=self.block, **_OPTIONS,
+        )  # fmt: skip
+        return factor, weighted
+
+    def _times_prototypes(self, g: Tensor, first: int) -> Tensor:
+        """(N, depth): g w over the classes of g, from `first` on."""
+        if g.is_cuda and self.dtype.itemsize == 2:
+            return torch.mm(g, self.unit[first : first + g.shape[1]], out_dtype=torch.float32)
+        tile = _tile("embeddings", self.precision, self.dtype.itemsize, self.count)
+        grid = triton.cdiv(self.count, tile.m), triton.cdiv(self.depth, tile.n)
+        splits = max(1, min(triton.cdiv(g.shape[1], tile.k), 2 * self._processors() // (grid[0] * grid[1])))
+        out = self._new(splits, self.count, self.depth)
+        gradients.embeddings[(*grid, splits)](
+            _described(g, tile.m, tile.k), _described(self.unit, tile.k, tile.n), out, self.count, first, g.shape[1],
+            DIM=self.depth, PRECISION=self.precision, BM=tile.m, BD=tile.n, BK=tile.k,
+            num_warps=tile.warps, num_stages=tile.stages, **_OPTIONS,
+        )  # fmt: skip
+        return out.sum(0)
+
+    def _prototypes(self, g: Tensor, x: Tensor, peak: Tensor | None, out: Tensor, first: int, last: int) -> None:
+        """Write the gradients of prototypes first..last, from g and the weighted rows x."""
+        normalize = self._tangent
+        if g.is_cuda and self.dtype.itemsize == 2 and self.depth == self.dim:
+            return self._prototypes_by_library(g, x, peak, out, first, last)
+        tile = _tile("prototypes", self.precision, self.dtype.itemsize, self.count)
+        n = min(tile.n, max(_LEAST_COLUMNS * tile.pieces, self.block))
+        tiles = triton.cdiv(last - first, tile.m)
+        gradients.prototypes[(min(tiles, self._processors() * tile.per_processor),)](
+            _described(g, tile.k, tile.m), _described(x, tile.k, n), _described(self.unit, tile.m, n // tile.pieces),
+            self.inverse, peak, out, self.count, first, last,
+            DIM=self.dim, NORMALIZE=normalize, PRECISION=self.precision, PIECES=tile.pieces, BC=tile.m, BD=n, BK=tile.k,
+            num_warps=tile.warps, num_stages=tile.stages, **_OPTIONS,
+        )  # fmt: skip
+        return None
+
+    def _prototypes_by_library(
+        self, g: Tensor, x: Tensor, peak: Tensor | None, out: Tensor, first: int, last: int
+    ) -> None:
+        """The same by cuBLAS's product and a pass after it.
+
+        A product of bfloat16 factors waits for the pass in bfloat16: fewer bytes to move, and an error far below that
+        of the rounded factors. float16 would overflow.
+        """
+        normalize = self._tangent
+        step, lines = max(128, LIBRARY_WAVE // self.dim // 128 * 128), max(1, 8192 // self.block)
+        rounded = normalize and self.dtype == torch.bfloat16
+        waiting = self._new(min(step, g.shape[1]), self.dim, dtype=self.dtype) if rounded else None
+        for start in range(first, last, step):
+            stop = min(start + step, last)
+            made = out[start:stop]
+            if waiting is None:
+                torch.mm(g[:, start - first : stop - first].T, x, out_dtype=torch.float32, out=made)
+            else:
+                padded = g[:, start - first : start - first + step]
+                made = torch.mm(padded.T, x, out=waiting[: padded.shape[1]])
+            if normalize:
+                gradients.through_norm[(triton.cdiv(stop - start, lines),)](
+                    made, out[start:stop], self.unit[start:stop], self.inverse, peak, start, stop,
+                    DIM=self.dim, BLOCK=self.block, ROWS=lines, **_OPTIONS,
+                )  # fmt: skip
+            elif peak is not None:
+                made.mul_(peak)
+
+    def embeddings_gradient(
+        self,
+        grad_target: Tensor,
+        factor: Tensor | None,
+        product: Tensor | None,
+        index: Tensor | None,
+        chosen: Tensor | None,
+    ) -> Tensor:
+        """(N, d): from the negatives, the target and, for a maximum, the class that has it."""
+        out = self._new(self.count, self.dim)
+        rows.finish_rows[(self.count,)](
+            self.source_x, self.source_w, product, factor, self.problem.labels, grad_target, index, chosen, out,
+            self.source_x.stride(0), self.source_w.stride(0), self.depth, **self.norms,
+        )  # fmt: skip
+        return out
+
+    def scatter(self, out: Tensor, chosen: Tensor, coefficient: Tensor) -> None:
+        """Add to the gradient `out` of the prototypes what one score per row gives."""
+        rows.scatter_rows[(self.count,)](
+            self.source_x, self.source_w, chosen, coefficient, out, self.count, self.source_x.stride(0),
+            self.source_w.stride(0), **self.norms | {"NORMALIZE": self._tangent}, SPAN=128,
+        )  # fmt: skip
+
+    def scatter_bias(self, index: Tensor, grad: Tensor) -> Tensor:
+        """(C,): the gradient of the bias of a maximum, added row by row in the order of the classes."""
+        bias = self.problem.bias
+        assert bias is not None
+        order = index.argsort(stable=True)
+        ends = torch.searchsorted(index[order], torch.arange(self.classes + 1, device=index.device))
+        sums = torch.nn.functional.pad(grad[order].double().cumsum(0), (1, 0))
+        return (sums[ends[1:]] - sums[ends[:-1]]).to(bias.dtype)
+
+
+def _described(matrix: Tensor | None, m: int, n: int) -> Any:
+    assert matrix is not None
+    return TensorDescriptor(matrix, list(matrix.shape), list(matrix.stride()), [m, n])

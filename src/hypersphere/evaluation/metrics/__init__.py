@@ -1,0 +1,1 @@
+"""Metrics of verification, identification, retrieval and embeddings."""

@@ -1,0 +1,1 @@
+"""BLUFR: verification and open-set identification on LFW."""

@@ -1,0 +1,1 @@
+"""IJB-A, IJB-B and IJB-C."""

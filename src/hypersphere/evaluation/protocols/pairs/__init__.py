@@ -1,0 +1,1 @@
+"""Pair lists such as LFW's."""

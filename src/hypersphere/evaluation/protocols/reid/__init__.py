@@ -1,0 +1,1 @@
+"""Re-identification: Market-1501 and DukeMTMC."""

@@ -1,0 +1,1 @@
+"""Results: what is saved, reported and compared."""

@@ -1,0 +1,1 @@
+"""Estimates with intervals, the bootstrap, and paired tests."""

@@ -1,0 +1,342 @@
+"""What every objective sees, and the rule by which its samples become one number."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from types import MappingProxyType
+from typing import Any, ClassVar, Self
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from hypersphere.core import Registry
+from hypersphere.distributed import local_rows
+from hypersphere.engines import Curve, Kind, Precision, Reduced, Reduction, Similarity, reduce_negatives
+from hypersphere.geometry import EPS, norm
+from hypersphere.losses.logits import Logits
+from hypersphere.losses.sampled import Sample
+
+
+@dataclass(frozen=True)
+class Batch:
+    """Embeddings, labels and prototypes of one call, and the engine that reduces over the negatives.
+
+    Args:
+        embeddings: (N, d) in float32 or float64.
+        labels: (N,) int64; -1 means none of these classes.
+        prototypes: (C, d) in their own dtype.
+        normalizes_prototypes: whether the head's main loss does.
+        eps: the epsilon of every norm.
+        engine: name of the engine.
+        chunk_size: classes per chunk.
+        precision: of the products, where the head was told one.
+        ambient: of the fused engine's products otherwise.
+        budget: bytes of the fused engine's matrix of derivatives.
+        rows: (N,) parameters of single samples, by name.
+        checked: whether the values of `rows` are looked at.
+        sample: which of the classes the prototypes are; all of them without it.
+        unit_gradients: the prototypes' gradient is that of their unit vectors.
+    """
+
+    embeddings: Tensor
+    labels: Tensor
+    prototypes: Tensor
+    normalizes_prototypes: bool = True
+    eps: float = EPS
+    engine: str = "auto"
+    chunk_size: int | None = None
+    precision: Precision | None = None
+    ambient: Precision | None = None
+    budget: int | None = None
+    rows: Mapping[str, Tensor] = field(default_factory=dict)
+    checked: bool = True
+    sample: Sample | None = None
+    unit_gradients: bool = False
+
+    @property
+    def num_classes(self) -> int:
+        """How many classes a sum over classes stands for, those of other processes included."""
+        return len(self.prototypes) if self.weighting is None else self.weighting.classes
+
+    @property
+    def weighting(self) -> Sample | None:
+        """The sample, where it is to be weighted."""
+        return self.sample if self.sample is not None and self.sample.positive is not None else None
+
+    @property
+    def places(self) -> Tensor:
+        """(N,): each row's class as a place in `prototypes`, -1 for none of them."""
+        return self.labels
+
+    @property
+    def labelled(self) -> Tensor:
+        """(N,) bool: the row has a class."""
+        return self.labels >= 0
+
+    @property
+    def norms(self) -> Tensor:
+        """(N,): ||x||, with epsilon (NormFace sec. 3.2)."""
+        return norm(self.embeddings, self.eps)[:, 0]
+
+    def local(self, per_class: Tensor) -> Tensor:
+        """A per-class parameter in the embeddings' dtype, with the entries that go with `prototypes`."""
+        return self.table(per_class).to(self.embeddings.dtype)
+
+    def table(self, per_class: Tensor) -> Tensor:
+        """A per-class parameter with the entries that go with `prototypes`: of this process, of the sample."""
+        return local_rows(per_class) if self.sample is None else self.sample.rows(per_class)
+
+    def sampled(self, sample: Sample, prototypes: Tensor) -> Batch:
+        """The same rows against a sample of the classes, whose prototypes are given."""
+        return replace(self, sample=sample, prototypes=prototypes, labels=sample.places(self.labels))
+
+    def own(self, per_class: Tensor) -> Tensor:
+        """Each row's entry of a per-class tensor, in the embeddings' dtype; of any class where the label is -1.
+
+        The tensor has all classes or, as `local` gives it, those of the sample.
+        """
+        labels = self.labels
+        if self.sample is not None and len(per_class) == self.sample.classes:
+            labels = self.sample.classes_at(labels)
+        return entries(per_class, labels, self.embeddings.dtype)
+
+    def total(self, per_class: Tensor) -> Tensor:
+        """The sum of a per-class tensor over all classes, in the embeddings' dtype."""
+        dtype = self.embeddings.dtype
+        if self.weighting is None:
+            return per_class.sum(0, dtype=dtype)
+        weighted: Tensor = torch.tensordot(self.weighting.weight.to(dtype), per_class.to(dtype), 1)
+        return weighted
+
+    def target_cosines(self) -> Tensor:
+        """(N,): cos_y alone, for the losses whose negatives depend on it; 0 where the label is -1."""
+        x = self.embeddings / norm(self.embeddings, self.eps)
+        prototypes = self.own(self.prototypes)
+        return (x * (prototypes / norm(prototypes, self.eps))).sum(1) * self.labelled
+
+    def target_norms(self) -> Tensor:
+        """(N,): ||w_y||, with epsilon; 1 where the label is -1."""
+        return torch.where(self.labelled, norm(self.own(self.prototypes), self.eps)[:, 0], 1.0)
+
+    def prototype_blocks(self, size: int) -> Iterator[tuple[Tensor, Tensor]]:
+        """All prototypes, about `size` at a time: (rows, d), and each one's place in `prototypes`, -1 for none."""
+        places = torch.arange(len(self.prototypes), device=self.prototypes.device)
+        for start in range(0, len(places), size):
+            yield self.prototypes[start : start + size], places[start : start + size]
+
+    def shared(self, parameter: Tensor) -> Tensor:
+        """A parameter of the loss that is one for all classes, as it enters the loss of the rows."""
+        return parameter
+
+    def summed(self, part: Tensor) -> Tensor:
+        """What came of `prototypes`, added up over all classes."""
+        return part
+
+    def summed_over_rows(self, sums: Tensor) -> Tensor:
+        """Sums over the rows of this call, added up over the rows of all processes; no gradient."""
+        if torch.distributed.is_available() and torch.distributed.is_initialized():
+            torch.distributed.all_reduce(sums)
+        return sums
+
+    def mean(self, losses: Tensor, keep: Tensor | None = None) -> Tensor:
+        """The mean of the rows' losses, or of the kept ones; 0, connected to the graph, if there is none."""
+        if keep is None:
+            return losses.sum() / max(1, losses.shape[0])
+        return mean_where(losses, keep)
+
+    def per_row(self, losses: Tensor) -> Tensor:
+        """The losses of the rows of this process."""
+        return losses
+
+    def by_class(self) -> Batch:
+        """The batch for a loss that adds up over classes (`Objective.additive`)."""
+        return self
+
+    def reduce(
+        self,
+        kind: Kind,
+        curve: Curve | None = None,
+        *,
+        scale: Tensor | float = 1.0,
+        offset: Tensor | float | None = None,
+        bias: Tensor | None = None,
+        normalize_embeddings: bool = True,
+        normalize_prototypes: bool = True,
+    ) -> Reduced:
+        """The target's score and the reduced negatives of every row (see `hypersphere.engines.reduce_negatives`)."""
+        reduction = Reduction(
+            kind, curve or Similarity(), normalize_prototypes, self.eps, normalize_embeddings, self.unit_gradients
+        )
+        sample, dtype = self.weighting, self.embeddings.dtype
+        if sample is None:
+            return self._reduced(reduction, self.prototypes, self.labels, scale, offset, bias)
+        if kind == "logsumexp":
+            heavier = sample.weight.log().to(dtype)
+            bias = heavier if bias is None else heavier + bias
+            return self._reduced(reduction, self.prototypes, self.labels, scale, offset, bias)
+        drawn = self._reduced(reduction, self.prototypes, self.labels, scale, offset, bias)
+        known, multiple = sample.positives, sample.multiple.to(dtype)
+        labels = torch.where(self.labelled, torch.searchsorted(known, self.labels), -1)
+        part = None if bias is None else bias[known]
+        positives = self._reduced(reduction, self.prototypes[known], labels, scale, offset, part)
+        return drawn._replace(value=multiple * drawn.value + (1 - multiple) * positives.value)
+
+    def _reduced(
+        self,
+        reduction: Reduction,
+        prototypes: Tensor,
+        labels: Tensor,
+        scale: Tensor | float,
+        offset: Tensor | float | None,
+        bias: Tensor | None,
+    ) -> Reduced:
+        return reduce_negatives(
+            self.embeddings,
+            prototypes,
+            labels,
+            reduction,
+            scale=scale,
+            offset=offset,
+            bias=bias,
+            engine=self.engine,
+            chunk_size=self.chunk_size,
+            precision=self.precision,
+            ambient=self.ambient,
+            budget=self.budget,
+        )
+
+
+def entries(table: Tensor, labels: Tensor, dtype: torch.dtype) -> Tensor:
+    """table[labels] in a dtype, and any row where the label is -1; zeros from a table without rows."""
+    if not len(table):
+        return table.sum(0, dtype=dtype).expand(len(labels), *table.shape[1:])
+    index = labels.clamp(min=0)
+    if table.dtype.itemsize >= dtype.itemsize:
+        return table[index].to(dtype)
+    return _Gather.apply(table, index, dtype)  # type: ignore[no-any-return,no-untyped-call]
+
+
+class _Gather(torch.autograd.Function):
+    """table[index] in a wider dtype, whose gradient is summed in that dtype too."""
+
+    @staticmethod
+    def forward(ctx: Any, table: Tensor, index: Tensor, dtype: torch.dtype) -> Tensor:
+        ctx.save_for_backward(index)
+        ctx.shape, ctx.dtype = table.shape, table.dtype
+        return table[index].to(dtype)
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None, None]:
+        (index,) = ctx.saved_tensors
+        return grad.new_zeros(ctx.shape).index_add_(0, index, grad).to(ctx.dtype), None, None
+
+
+class Objective(nn.Module):
+    """A number to be minimised, made from a batch.
+
+    Subclasses take keyword arguments only; `dim` and `num_classes` come from the head.
+    """
+
+    name: ClassVar[str]
+    normalizes_prototypes: bool = True
+    """Whether the loss sees prototypes only through their directions."""
+    only_scores: ClassVar[bool] = True
+    """Whether prototypes enter the loss through their scores alone."""
+    row_parameters: ClassVar[tuple[str, ...]] = ()
+    """What a call may give sample by sample."""
+    per_class: ClassVar[tuple[str, ...]] = ()
+    """Parameters with an entry per class: they are sharded as the prototypes are."""
+    additive: ClassVar[bool] = False
+    """Whether a row's loss is a sum over classes, of which each needs its own prototype alone: then sharded classes
+    exchange nothing but that sum."""
+    options: Mapping[str, Any] = MappingProxyType({})
+    """The keywords it was made with, to be shown."""
+
+    def forward(self, batch: Batch) -> Tensor:
+        raise TypeError(f"{type(self).__name__} does not say how to compute itself")
+
+    def reset_parameters(self) -> None:
+        """Draw what the loss starts from at random; the head calls it after its prototypes are drawn."""
+
+    def advance(self) -> None:
+        """Move schedules by one optimizer step."""
+
+    def logits(self, batch: Batch) -> Logits | None:
+        """What the loss compares before any margin, for rows of unknown class; None if it compares no prototypes."""
+        return None
+
+    def unsampled(self, unbiased: bool) -> str | None:
+        """Why the loss makes no sense of a sample of the classes, or of an unbiased one; None if it does."""
+        return None
+
+    def bent(self, cosine: Tensor) -> Tensor:
+        """What the margin makes of the target's cosine, to be compared with the negatives'; itself without one."""
+        return cosine
+
+    def extra_repr(self) -> str:
+        return ", ".join(f"{name}={value!r}" for name, value in self.options.items())
+
+    def _apply(self, fn: Any, recurse: bool = True) -> Self:
+        """Buffers hold running means and margins: `head.half()` leaves them in the precision they need."""
+        kept = {name: buffer for name, buffer in self.named_buffers(recurse=False) if buffer.is_floating_point()}
+        super()._apply(fn, recurse)  # type: ignore[no-untyped-call]
+        for name, buffer in kept.items():
+            moved = self.get_buffer(name)
+            if moved.dtype.itemsize < torch.float32.itemsize:
+                setattr(self, name, buffer.to(moved.device))
+        return self
+
+
+class SampleLoss(Objective):
+    """An objective that is a mean over samples.
+
+    A row labelled -1 has no loss and does not count, unless `counts_unlabelled`: then its target term alone is absent.
+    """
+
+    counts_unlabelled: ClassVar[bool] = False
+
+    def forward(self, batch: Batch) -> Tensor:
+        if self.additive:
+            batch = batch.by_class()
+        return batch.mean(self.samples(batch), None if self.counts_unlabelled else batch.labelled)
+
+    def per_sample(self, batch: Batch) -> Tensor:
+        """(N,): the loss of every row of this process; 0 for one that the mean leaves out."""
+        if self.additive:
+            batch = batch.by_class()
+        losses = self.samples(batch)
+        return batch.per_row(losses if self.counts_unlabelled else torch.where(batch.labelled, losses, 0.0))
+
+    def samples(self, batch: Batch) -> Tensor:
+        """(N,): the loss of every row, as in the paper."""
+        raise TypeError(f"{type(self).__name__} does not say what a sample's loss is")
+
+
+def mean_where(values: Tensor, keep: Tensor) -> Tensor:
+    """The mean of the kept values; 0, connected to the graph, if none is."""
+    return torch.where(keep, values, 0.0).sum() / keep.sum().clamp(min=1)
+
+
+def check_class_counts(class_counts: Sequence[float] | Tensor | None, num_classes: int) -> Tensor:
+    """The number of training samples of every class as float64, all positive."""
+    if class_counts is None:
+        raise ValueError("class_counts is missing: give the number of training samples of every class")
+    if not isinstance(class_counts, Tensor | Sequence | np.ndarray):
+        raise ValueError(f"class_counts must be a list or tensor of numbers, not {type(class_counts).__name__}")
+    try:
+        counts = torch.as_tensor(class_counts, dtype=torch.float64)
+    except (TypeError, ValueError, RuntimeError, OverflowError) as error:
+        raise ValueError(f"class_counts={class_counts!r:.80} must be numbers ({error!s:.100})") from None
+    if counts.shape != (num_classes,) or not bool((counts > 0).all()) or not bool(counts.isfinite().all()):
+        raise ValueError(
+            f"class_counts must be {num_classes} positive numbers, one per class, not {tuple(counts.shape)} values"
+            f" between {counts.min().item() if counts.numel() else 'none'} and"
+            f" {counts.max().item() if counts.numel() else 'none'}"
+        )
+    return counts
+
+
+OBJECTIVES: Registry[Any] = Registry("loss")
+"""All objectives by name."""

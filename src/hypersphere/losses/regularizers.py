@@ -1,0 +1,156 @@
+"""Regularisers: terms to add to a loss, on samples or on the prototypes themselves."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+
+from hypersphere.core import check_choice, check_range
+from hypersphere.engines import Reduction, Riesz, reduce_negatives
+from hypersphere.geometry import normalize as unit
+from hypersphere.losses.batch import OBJECTIVES, Batch, Objective, SampleLoss
+from hypersphere.losses.logits import Logits
+
+_ROWS = 4096
+_NO_MAXIMUM = "the largest of all negatives cannot be told from a sample of them"
+_ALL_PROTOTYPES = "it is of all prototypes at once"
+
+
+@OBJECTIVES.register("center")
+class Center(SampleLoss):
+    r"""Center loss, with learned centres of its own.
+
+    L = 1/2 ||x - c_y||^2
+
+    Args:
+        normalize: of unit vectors x~ and c~_y, as in NormFace's "softmax + center" with normalisation. Centres start at
+            zero, or, where they are normalised, anywhere on the sphere: zero has no direction.
+
+    References:
+        Wen et al., A Discriminative Feature Learning Approach, eq. 2; NormFace, Table 2.
+
+    Example:
+        >>> head = hs.create_head("softmax", dim=512, num_classes=10_575, add={"center": {"weight": 0.008}})
+    """
+
+    additive = True
+    per_class = ("centers",)
+
+    def __init__(self, *, dim: int, num_classes: int, normalize: bool = False) -> None:
+        super().__init__()
+        self.normalize = normalize
+        start = unit(torch.randn(num_classes, dim)) if normalize else torch.zeros(num_classes, dim)
+        self.centers = nn.Parameter(start)
+
+    def samples(self, batch: Batch) -> Tensor:
+        x, center = batch.embeddings, batch.own(batch.table(self.centers))
+        if self.normalize:
+            x, center = unit(x, batch.eps), unit(center, batch.eps)
+        return ((x - center) ** 2).sum(1) / 2
+
+
+@OBJECTIVES.register("sample_margin")
+class SampleMargin(SampleLoss):
+    r"""Sample margin regularisation R_sm, always of cosines.
+
+    R_sm = -(cos_y - max_{j != y} cos_j)    (Largest Margins eq. 3.4)
+
+    Args:
+        form: `max`, or `mean`: -cos_y + 1/(k-1) sum_{j != y} cos_j, the right side of eq. B.2.
+
+    References:
+        Learning Towards the Largest Margins, eqs. 3.4 and B.2.
+
+    Example:
+        >>> head = hs.create_head("cosface", dim=64, num_classes=10, scale=20, add={"sample_margin": {"weight": 0.5}})
+    """
+
+    def __init__(self, *, dim: int, num_classes: int, form: str = "max") -> None:
+        super().__init__()
+        self.mean = check_choice("form", form, ("max", "mean")) == "mean"
+
+    def unsampled(self, unbiased: bool) -> str | None:
+        return _NO_MAXIMUM if unbiased and not self.mean else None
+
+    def samples(self, batch: Batch) -> Tensor:
+        negatives = batch.reduce("sum" if self.mean else "max")
+        value = negatives.value / (batch.num_classes - 1) if self.mean else negatives.value
+        return value - negatives.target
+
+    def logits(self, batch: Batch) -> Logits:
+        return Logits()
+
+
+@OBJECTIVES.register("zero_centroid")
+class ZeroCentroid(Objective):
+    r"""Zero-centroid regularisation R_w, for imbalanced classes.
+
+    100 || 1/k sum_j w~_j ||^2    (Largest Margins eq. 3.7, with lambda' = 100 lambda of App. C)
+
+    Its weight in a sum is the paper's lambda (1, 2, 5, 10, 20 there). Copies of the released code use
+    ||sum_j w~_j||^2 without the 100 and the 1/k, which agrees at k = 10 only. Prototypes are normalised, but for a main
+    loss that uses them raw (plain softmax): there they stay raw.
+
+    References:
+        Learning Towards the Largest Margins, eq. 3.7 and App. C.
+
+    Example:
+        >>> head = hs.create_head("lm_softmax", dim=64, num_classes=10, add={"zero_centroid": {"weight": 5}})
+    """
+
+    only_scores = False
+
+    def __init__(self, *, dim: int, num_classes: int) -> None:
+        super().__init__()
+
+    def unsampled(self, unbiased: bool) -> str | None:
+        return _ALL_PROTOTYPES
+
+    def forward(self, batch: Batch) -> Tensor:
+        prototypes = batch.prototypes.to(batch.embeddings.dtype)
+        if batch.normalizes_prototypes:
+            prototypes = unit(prototypes, batch.eps)
+        return 100 * ((batch.total(prototypes) / batch.num_classes) ** 2).sum()
+
+
+@OBJECTIVES.register("hyperspherical_energy")
+class HypersphericalEnergy(Objective):
+    r"""Hyperspherical energy of the prototypes.
+
+    E_t = 1/(k (k-1)) sum_{i != j} ||w~_i - w~_j||^-t;  log(1 / ||.||) for t = 0
+
+    The same reduction as a loss's negatives, of the prototypes against themselves.
+
+    Args:
+        exponent: t, in [0, 8]; beyond, coinciding prototypes overflow float32.
+
+    References:
+        Largest Margins, eq. 2.4 (the Riesz t-energy); Liu et al., Learning towards Minimum Hyperspherical Energy.
+
+    Example:
+        >>> head = hs.create_head("arcface", dim=64, num_classes=10, add={"hyperspherical_energy": {"weight": 1.0}})
+    """
+
+    only_scores = False
+
+    def __init__(self, *, dim: int, num_classes: int, exponent: float = 2.0) -> None:
+        super().__init__()
+        self.curve = Riesz(check_range("exponent", exponent, 0, 8))
+
+    def unsampled(self, unbiased: bool) -> str | None:
+        return _ALL_PROTOTYPES
+
+    def forward(self, batch: Batch) -> Tensor:
+        reduction, dtype = Reduction("sum", self.curve, True, batch.eps), batch.embeddings.dtype
+        part = batch.embeddings.new_zeros(())
+        for rows, places in batch.prototype_blocks(_ROWS):
+            reduced = reduce_negatives(
+                unit(rows.to(dtype), batch.eps),
+                batch.prototypes,
+                places,
+                reduction,
+                engine=batch.engine,
+                chunk_size=batch.chunk_size,
+            )
+            part = part + reduced.value.sum()
+        return batch.summed(part) / (batch.num_classes * (batch.num_classes - 1))

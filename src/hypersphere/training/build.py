@@ -1,0 +1,203 @@
+"""The parts of a run, made as its recipe says: network, head, optimizer, order of the images."""
+
+from __future__ import annotations
+
+import copy
+import inspect
+import math
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from hypersphere.backbones import create_backbone
+from hypersphere.backbones.resnet import ResNet
+from hypersphere.core import check_finite_number
+from hypersphere.data import ClassBalancedBatches, IdentityBatches, ImageSource, ShuffledBatches
+from hypersphere.distributed.world import Processes
+from hypersphere.heads import Head, PairLoss, create_head, create_loss
+from hypersphere.losses import OBJECTIVES
+from hypersphere.optim import RowAdamW, RowSGD
+from hypersphere.training.checkpoints import load_weights
+from hypersphere.training.finished_run import load_run, newest_head
+from hypersphere.training.recipe import FIRST_STAGE, Recipe
+
+Batches = ShuffledBatches | ClassBalancedBatches | IdentityBatches
+_PRODUCTS = {"bfloat16": "bf16", "float16": "fp16"}
+_NOT_CHECKED = ("sharded", "loss_weight", "prototypes", "sample", "unbiased")
+_FEW_CLASSES = 100
+_NEW_IN_RESNET = ("projection.", "bnneck.")
+
+
+def check_parts(recipe: Recipe) -> None:
+    """Raise ValueError where the network or a loss cannot be made, before any image is read.
+
+    What depends on the number of classes is left to `make_head`.
+    """
+    create = partial(create_backbone, input_size=recipe.data.size, channels=1 if recipe.data.grey else 3)
+    with torch.device("meta"):
+        create(**recipe.backbone)
+    options = {key: value for key, value in recipe.head.items() if key not in _NOT_CHECKED}
+    counts = options.get("class_counts", [1] * _FEW_CLASSES)
+    if not isinstance(counts, list | tuple):
+        raise ValueError(f"head.class_counts={counts!r} must be a list, the number of images of each class")
+    if "class_counts" in inspect.signature(OBJECTIVES[options["name"]]).parameters:
+        options["class_counts"] = counts
+    create_head(dim=recipe.backbone["dim"], num_classes=len(counts), **options)
+    make_neck_losses(recipe)
+
+
+def make_backbone(recipe: Recipe, start: Path | None) -> nn.Module:
+    """The network, with the weights it starts from, frozen where the recipe says so."""
+    data, settings = recipe.data, recipe.train
+    network = create_backbone(input_size=data.size, channels=1 if data.grey else 3, **recipe.backbone)
+    if start is not None:
+        try:
+            if start.is_dir():
+                network.load_state_dict(load_run(start)[1].state_dict())
+            else:
+                _load_file(network, load_weights(start))
+        except RuntimeError as error:
+            name = recipe.backbone["name"]
+            raise ValueError(f"train.start={start}: the weights do not fit {name} ({error})") from None
+    return network.requires_grad_(not settings.freeze_backbone)
+
+
+def _load_file(network: nn.Module, weights: dict[str, Tensor]) -> None:
+    """Weights that others trained: a ResNet's may have ImageNet's classifier, and no neck and no projection yet."""
+    if isinstance(network, ResNet):
+        kept = {key: value for key, value in network.state_dict().items() if key.startswith(_NEW_IN_RESNET)}
+        weights = kept | {key: value for key, value in weights.items() if not key.startswith("fc.")}
+    network.load_state_dict(weights)
+
+
+def sharded_head(recipe: Recipe) -> bool:
+    """Whether the classes are shared out over the processes, however many there are."""
+    sharded = recipe.head.get("sharded", False)
+    if not isinstance(sharded, bool):
+        raise ValueError(f"head.sharded={sharded!r} must be true or false")
+    return sharded
+
+
+def make_head(recipe: Recipe, source: ImageSource, start: Path | None, processes: Processes) -> Head:
+    """The head, with class counts where its loss asks for them, and the start run's state where it is to be kept.
+
+    Its products are as narrow as the network's, unless the recipe says otherwise: so a GPU takes the fused engine.
+    """
+    options = recipe.head_options()
+    if sharded_head(recipe) and processes.size > 1:
+        options |= {"shard": torch.distributed.group.WORLD, "device": processes.device}
+    parameters = inspect.signature(OBJECTIVES[options["name"]]).parameters
+    if "class_counts" in parameters and "class_counts" not in options:
+        labels = np.asarray(source.labels)
+        options["class_counts"] = np.bincount(labels[labels >= 0], minlength=source.num_classes).tolist()
+    options.setdefault("precision", _PRODUCTS.get(recipe.train.precision))
+    head = create_head(dim=recipe.backbone["dim"], num_classes=source.num_classes, **options)
+    if recipe.train.start_head and start is not None:
+        try:
+            head.load_state_dict(newest_head(start))
+        except RuntimeError as error:
+            raise ValueError(f"train.start={start}: its head does not fit ({error})") from None
+    return head if head.sharding is not None else head.to(processes.device)
+
+
+def make_neck_losses(recipe: Recipe) -> list[tuple[float, PairLoss]]:
+    """The weighted losses on the features before the network's neck."""
+    if recipe.before_neck and not recipe.backbone.get("bnneck", False):
+        raise ValueError("before_neck needs a network with a neck: backbone.bnneck=true (resnet50, cnn4)")
+    made = []
+    for name, options in recipe.before_neck.items():
+        rest = {key: value for key, value in options.items() if key != "weight"}
+        weight = check_finite_number(f"before_neck.{name}.weight", options.get("weight", 1.0))
+        loss = create_loss(name, **rest)
+        loss.checked = False
+        made.append((weight, loss))
+    return made
+
+
+def start_of(recipe: Recipe, folder: Path) -> Path | None:
+    """Where a run in a folder begins from."""
+    start = recipe.train.start
+    return folder.parent if start == FIRST_STAGE else None if start is None else Path(start)
+
+
+def make_optimizer(recipe: Recipe, backbone: nn.Module, head: Head) -> torch.optim.Optimizer:
+    """The optimizer; each group's `base` is its learning rate before the schedule."""
+    settings = recipe.optimizer
+    trained = [p for p in backbone.parameters() if p.requires_grad]
+    own = [p for name, p in head.named_parameters() if name != "weight" and p.requires_grad]
+    prototypes = [head.weight] if isinstance(head.weight, nn.Parameter) else []
+    rows = {id(value) for value in head.per_class().values()} if sharded_head(recipe) else set()
+    decay = settings.weight_decay if settings.prototype_weight_decay is None else settings.prototype_weight_decay
+    groups: list[dict[str, Any]] = [
+        {"params": trained, "base": settings.lr, "weight_decay": settings.weight_decay},
+        {"params": prototypes, "base": settings.lr * settings.prototype_lr_factor, "weight_decay": decay},
+        {"params": [p for p in own if id(p) in rows], "base": settings.lr, "weight_decay": 0.0},
+        {"params": [p for p in own if id(p) not in rows], "base": settings.lr, "weight_decay": 0.0},
+    ]
+    if head.unit_gradients:
+        if settings.name != "sgd" or settings.max_grad_norm is not None:
+            raise ValueError("head.unit_gradients needs optimizer.name=sgd, and no optimizer.max_grad_norm")
+        groups[1]["unit_eps"] = head.eps
+    groups = [group for group in groups if group["params"]]
+    fused = head.weight.device.type == "cuda"
+    if settings.name == "sgd":
+        return RowSGD(groups, settings.lr, momentum=settings.momentum, fused=fused)
+    fused = fused and head.sharding is None  # torch's fused steps know no sharded tensors; RowSGD does those itself
+    if settings.name == "adamw":
+        return RowAdamW(groups, settings.lr, fused=fused)
+    if head.sampler is not None:
+        raise ValueError(f"head.sample needs optimizer.name sgd or adamw, which leave rows alone; not {settings.name}")
+    return torch.optim.Adam(groups, lr=settings.lr, fused=fused)
+
+
+def make_batches(recipe: Recipe, source: ImageSource, processes: Processes) -> Batches:
+    """The order of the images: this process's part of every batch."""
+    settings, labels = recipe.train, np.asarray(source.labels)
+    share: dict[str, Any] = {"seed": settings.seed, "rank": processes.rank, "world_size": processes.size}
+    if settings.sampler == "identity":
+        identities, rest = divmod(settings.batch_size, settings.images_per_identity)
+        if rest:
+            raise ValueError(
+                f"batch_size={settings.batch_size} must be a multiple of images_per_identity="
+                f"{settings.images_per_identity}"
+            )
+        return IdentityBatches(labels, identities, settings.images_per_identity, **share)
+    if settings.sampler == "class_balanced":
+        return ClassBalancedBatches(labels, settings.batch_size, **share)
+    return ShuffledBatches(len(labels), settings.batch_size, **share)
+
+
+def total_steps(recipe: Recipe, batches: Batches) -> int:
+    """How many optimizer steps the run has."""
+    settings = recipe.train
+    if settings.steps is not None:
+        return settings.steps
+    assert settings.epochs is not None
+    return max(1, math.ceil(settings.epochs * batches.batches_per_epoch))
+
+
+class MovingAverage:
+    """An exponential moving average of a network's weights and buffers."""
+
+    def __init__(self, network: nn.Module, decay: float) -> None:
+        self.decay = decay
+        self.network = copy.deepcopy(network).eval().requires_grad_(False)
+
+    @torch.no_grad()
+    def update(self, network: nn.Module) -> None:
+        """Move towards the network as it is now."""
+        for mine, theirs in zip(_tensors(self.network), _tensors(network), strict=True):
+            if mine.is_floating_point():
+                mine.lerp_(theirs, 1 - self.decay)
+            else:
+                mine.copy_(theirs)
+
+
+def _tensors(network: nn.Module) -> Iterator[Tensor]:
+    yield from network.parameters()
+    yield from network.buffers()

@@ -1,0 +1,145 @@
+"""Runs that are over: the network that one left behind, and what it makes of other people."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor, nn
+
+from hypersphere.backbones import create_backbone
+from hypersphere.core import Reporter, is_installed
+from hypersphere.core.config import digest
+from hypersphere.data import Fitted, ImageSource
+from hypersphere.distributed.tensor_shards import read_shards
+from hypersphere.evaluation.embed import embedded_batches, plain_network
+from hypersphere.geometry import normalize
+from hypersphere.models import MODEL_FILE, Contract, save_model
+from hypersphere.training.checkpoints import Checkpoints
+from hypersphere.training.recipe import Recipe, load_recipe
+
+
+def newest_state(folder: Path) -> tuple[int, dict[str, Any]]:
+    """The step and the state of a run's best checkpoint where they were scored, of its newest otherwise."""
+    if not (folder / "recipe.toml").is_file() or not (folder / "checkpoints").is_dir():
+        raise ValueError(f"{folder} is no run of `hypersphere train`: expected recipe.toml and checkpoints/ in it")
+    checkpoints = Checkpoints(folder / "checkpoints")
+    best = checkpoints.best()
+    found = checkpoints.load_newest() if best is None else (best, checkpoints.load(best))
+    if found is None:
+        raise ValueError(f"{folder / 'checkpoints'}: no complete checkpoint")
+    return found
+
+
+def newest_head(folder: Path) -> dict[str, Tensor]:
+    """The state of the head of that checkpoint, with the prototypes of all processes."""
+    step, state = newest_state(folder)
+    head: dict[str, Tensor] = dict(state["head"])
+    shards = Checkpoints(folder / "checkpoints").shards(step)
+    if shards.is_dir():
+        head |= {name.removeprefix("head."): value for name, value in read_shards(shards, "head.").items()}
+    return head
+
+
+def load_run(folder: str | Path) -> tuple[Recipe, nn.Module]:
+    """The recipe of a run and its trained network, on the CPU in eval mode.
+
+    The weights are those of the best checkpoint where they were scored, of the newest otherwise, verified by digest;
+    and of them the moving average where the recipe keeps one.
+
+    Args:
+        folder: of `hypersphere train`, with `recipe.toml` and `checkpoints/`.
+
+    Example:
+        >>> recipe, network = load_run("runs/faces-1f0c5a1b2c3d")
+        >>> embeddings = embed(network, source, preparation=recipe.augment)
+    """
+    folder = Path(folder)
+    step, state = newest_state(folder)
+    recipe = load_recipe(folder / "recipe.toml")
+    if digest(recipe) != state.get("recipe"):
+        raise ValueError(
+            f"{folder / 'recipe.toml'}: not the recipe of the checkpoint of step {step} ({digest(recipe)}, not"
+            f" {state.get('recipe')}): it was changed or exchanged after the run had begun"
+        )
+    average = state.get("average")
+    channels = 1 if recipe.data.grey else 3
+    network = create_backbone(input_size=recipe.data.size, channels=channels, **recipe.backbone)
+    try:
+        network.load_state_dict(state["backbone"] if average is None else average)
+    except (KeyError, RuntimeError) as error:
+        raise ValueError(
+            f"{folder}: the checkpoint of step {step} does not fit {recipe.backbone['name']} of recipe.toml ({error})"
+        ) from error
+    network.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
+    return recipe, network.eval()
+
+
+def run_contract(recipe: Recipe) -> Contract:
+    """How a run prepared its images, as a contract."""
+
+    def levels(value: float | tuple[float, ...]) -> tuple[float, ...]:
+        return tuple(255 * each for each in (value if isinstance(value, tuple) else (value,)))
+
+    return Contract(
+        input_size=recipe.data.size,
+        colour="grey" if recipe.data.grey else "rgb",
+        mean=levels(recipe.augment.mean),
+        std=levels(recipe.augment.std),
+        backbone=recipe.backbone["name"],
+    )
+
+
+def write_model(recipe: Recipe, folder: Path, network: nn.Module) -> None:
+    """Write `model.safetensors`, the network with its contract, which `load_model(folder)` opens.
+
+    Like `load_run` it is the best checkpoint's network where they were scored. Without the package safetensors, which
+    is an extra, nothing is written.
+
+    Args:
+        recipe, folder: of the run.
+        network: at the end of the run.
+    """
+    if not is_installed("safetensors"):
+        return
+    if Checkpoints(folder / "checkpoints").best() is not None:
+        _, network = load_run(folder)
+    save_model(folder / MODEL_FILE, network, run_contract(recipe), recipe.backbone, replace=True)
+
+
+def mean_embeddings(
+    recipe: Recipe,
+    network: nn.Module,
+    source: ImageSource,
+    *,
+    resize: bool = False,
+    resize_option: str = "resize=True",
+    batch_size: int = 256,
+    device: str = "cpu",
+    progress: Reporter | None = None,
+) -> npt.NDArray[np.float32]:
+    """The mean unit embedding of each identity, (num_classes, dim); images without identity are left out.
+
+    Args:
+        recipe, network: what `load_run` gave: size, channels and normalisation of the images are the recipe's.
+        source: the images, of any set.
+        resize: resize images of another size, as the recipe does where it says so.
+        resize_option: what a user writes for it, for messages.
+        batch_size: images at a time.
+        device: to compute on.
+        progress: called as `progress(done, total)`.
+    """
+    data = recipe.data
+    fitted = Fitted(source, data.size, grey=data.grey, resize=resize or data.resize, resize_option=resize_option)
+    labels = torch.from_numpy(np.asarray(source.labels, dtype=np.int64))
+    chosen = np.flatnonzero(labels.numpy() >= 0)
+    sums = torch.zeros(source.num_classes, recipe.backbone["dim"], dtype=torch.float64)
+    run = plain_network(network.to(device), recipe.augment, device)
+    for part, embedded in embedded_batches(fitted, chosen, run, batch_size=batch_size, progress=progress):
+        sums.index_add_(0, labels[torch.from_numpy(part)], normalize(embedded).double())
+    counts = torch.bincount(labels[chosen], minlength=source.num_classes)
+    means: npt.NDArray[np.float32] = (sums / counts[:, None]).float().numpy()
+    return means
