@@ -102,6 +102,18 @@ def test_parameters_of_mobilefacenet() -> None:
     assert round((count(net, (nn.Conv2d, nn.Linear, nn.PReLU)) + biases) / 1e6, 3) == 0.993
 
 
+def test_a_wide_mobilefacenet_fits_in_four_megabytes() -> None:
+    """Everything that is saved, in half precision; its channels are multiples of 8."""
+    net = plan("mobilefacenet", dim=128, width=1.4)
+    assert sum(value.numel() for value in net.parameters()) == 1_824_240
+    assert 2 * sum(value.numel() for value in net.state_dict().values()) == 3_702_372
+    assert {layer.out_channels for layer in net.modules() if isinstance(layer, nn.Conv2d)} == {88, 176, 352, 704, 720}
+    assert count(plan("mobilefacenet", dim=128, width=1.0)) == count(plan("mobilefacenet", dim=128))
+    for width in (0, 9, -1.0):
+        with pytest.raises(ValueError, match="width"):
+            plan("mobilefacenet", width=width)
+
+
 def test_parameters_of_resnets() -> None:
     """torchvision's ResNet-50 has 25,557,032 with its classifier of 1000; the CIFAR ResNets of the widely used
     implementation 11,173,962 and 21,282,122 with one of 10."""

@@ -9,11 +9,12 @@ from typing import Any
 import pytest
 
 from hypersphere.cli import main
-from hypersphere.core.config import load_toml
+from hypersphere.core.config import load_toml, to_toml
 from hypersphere.heads import create_head
 from hypersphere.training import SHIPPED_RECIPES, load_recipe, train_recipe
 from hypersphere.training.checkpoints import Checkpoints
 from hypersphere.training.logs import read_log
+from tests.models.networks import linear_onnx
 
 ROOT = Path(__file__).parents[2]
 RECIPES = sorted((ROOT / "recipes").rglob("*.toml"))
@@ -43,6 +44,11 @@ def test_a_recipe_runs(path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPat
         settings += ["second.train.epochs=0.05", "second.train.snapshot_every=1", "head.add.zero_centroid.weight=0.1"]
     else:  # to write the checkpoint of a big net takes longer than its step
         monkeypatch.setattr(Checkpoints, "save", lambda *_: None)
+    if "teacher" in written:
+        linear_onnx(tmp_path / "teacher.onnx", size=48, dim=written["backbone"]["dim"])
+        contract = {"input_size": [48, 48], "mean": [0.0], "std": [1.0]}
+        (tmp_path / "contract.toml").write_text(to_toml(contract))
+        settings += [f"teacher.model={tmp_path / 'teacher.onnx'}", f"teacher.contract={tmp_path / 'contract.toml'}"]
     recipe = load_recipe(path, settings)
     train_recipe(recipe, tmp_path)
     for folder in (tmp_path, tmp_path / "second")[: len(recipe.stages())]:

@@ -8,6 +8,7 @@ from typing import Unpack
 from torch import Tensor, nn
 
 from hypersphere.backbones.base import BACKBONES, Backbone, Sizes, halved
+from hypersphere.core import check_positive
 
 
 def conv_bn(
@@ -48,23 +49,28 @@ class MobileFaceNet(Backbone):
     numbers: `dim=128`.
 
     Args:
+        width: factor on the channels of every layer, each rounded to a multiple of 8; with 1.4 and `dim=128` the net
+            stores 1.85 million numbers, 3.7 MB in half precision.
         sizes: as `Backbone`.
 
     References:
         Chen et al., MobileFaceNets, CCBR 2018, Table 1.
     """
 
-    def __init__(self, **sizes: Unpack[Sizes]) -> None:
+    def __init__(self, *, width: float = 1.0, **sizes: Unpack[Sizes]) -> None:
         super().__init__(**sizes)
+        if not 0.125 <= check_positive("width", width) <= 8:
+            raise ValueError(f"width={width} must be between 0.125 and 8")
+        few, some, many = (8 * round(width * channels / 8) for channels in (64, 128, 512))
         self.stem = nn.Sequential(
-            *conv_bn(self.channels, 64, 3, 2), nn.PReLU(64), *conv_bn(64, 64, 3, groups=64), nn.PReLU(64)
+            *conv_bn(self.channels, few, 3, 2), nn.PReLU(few), *conv_bn(few, few, 3, groups=few), nn.PReLU(few)
         )
-        self.layer1 = _layer(64, 64, 2, 5, 2)
-        self.layer2 = nn.Sequential(*_layer(64, 128, 4, 1, 2), *_layer(128, 128, 2, 6, 1))
-        self.layer3 = nn.Sequential(*_layer(128, 128, 4, 1, 2), *_layer(128, 128, 2, 2, 1))
-        self.conv = nn.Sequential(*conv_bn(128, 512), nn.PReLU(512))
-        self.gdconv = nn.Sequential(*conv_bn(512, 512, halved(self.input_size, 4), groups=512))
-        self.fc = nn.Linear(512, self.dim, bias=False)
+        self.layer1 = _layer(few, few, 2, 5, 2)
+        self.layer2 = nn.Sequential(*_layer(few, some, 4, 1, 2), *_layer(some, some, 2, 6, 1))
+        self.layer3 = nn.Sequential(*_layer(some, some, 4, 1, 2), *_layer(some, some, 2, 2, 1))
+        self.conv = nn.Sequential(*conv_bn(some, many), nn.PReLU(many))
+        self.gdconv = nn.Sequential(*conv_bn(many, many, halved(self.input_size, 4), groups=many))
+        self.fc = nn.Linear(many, self.dim, bias=False)
         self.features = nn.BatchNorm1d(self.dim)
 
     def stages(self) -> Sequence[Sequence[nn.Module]]:

@@ -12,6 +12,7 @@ DISTRIBUTION = "hypersphere-learn"
 EXTRAS = {
     "PIL": ("images", "Pillow"),
     "matplotlib": ("plots", "matplotlib"),
+    "onnx": ("models", "onnx"),
     "onnxruntime": ("models", "onnxruntime"),
     "pytorch_metric_learning": ("bench", "pytorch-metric-learning"),
     "safetensors": ("models", "safetensors"),

@@ -4,6 +4,7 @@ from hypersphere.models.contract import PRESETS, Contract, read_contract
 from hypersphere.models.embedder import FLIPS, Embedder
 from hypersphere.models.model_file import MODEL_FILE, load_model, save_model
 from hypersphere.models.onnx import load_onnx
+from hypersphere.models.onnx_graph import UnsupportedOperator, load_onnx_graph
 from hypersphere.models.prototypes import load_prototypes, save_prototypes
 
 __all__ = [
@@ -12,8 +13,10 @@ __all__ = [
     "PRESETS",
     "Contract",
     "Embedder",
+    "UnsupportedOperator",
     "load_model",
     "load_onnx",
+    "load_onnx_graph",
     "load_prototypes",
     "read_contract",
     "save_model",

@@ -13,11 +13,12 @@ import torch
 from torch import Tensor, nn
 
 from hypersphere.backbones import Backbone, create_backbone
-from hypersphere.core import import_extra, parse_json
+from hypersphere.core import check_choice, import_extra, parse_json
 from hypersphere.core.files import Staged
 from hypersphere.models.contract import Contract, contract_beside, matched, parse_contract, read_contract
 from hypersphere.models.embedder import Embedder
 from hypersphere.models.onnx import load_onnx
+from hypersphere.models.onnx_graph import load_onnx_graph
 
 FORMAT = "hypersphere model 2"
 UNSEALED = "hypersphere model 1"
@@ -26,7 +27,13 @@ MODEL_FILE = "model.safetensors"
 """What a run of `hypersphere train` leaves in its folder."""
 
 
-def load_model(path: str | Path, contract: Contract | str | Path | None = None, *, device: str = "cpu") -> Embedder:
+def load_model(
+    path: str | Path,
+    contract: Contract | str | Path | None = None,
+    *,
+    device: str = "cpu",
+    runtime: str = "onnxruntime",
+) -> Embedder:
     """A model from its file.
 
     Args:
@@ -34,9 +41,12 @@ def load_model(path: str | Path, contract: Contract | str | Path | None = None, 
         contract: of an ONNX file: a preset's name, a file, or the contract itself. By default that in
             `X.contract.json` or `X.contract.toml` beside `X.onnx`.
         device: to compute on.
+        runtime: of an ONNX file: `onnxruntime`, or `torch`, which needs no onnxruntime for a GPU but knows the
+            operators of face recognisers alone (`load_onnx_graph`).
     """
     path = Path(path)
     name = path.name
+    check_choice("runtime", runtime, ("onnxruntime", "torch"))
     if path.is_dir():
         if not (path / MODEL_FILE).is_file():
             raise ValueError(
@@ -57,7 +67,8 @@ def load_model(path: str | Path, contract: Contract | str | Path | None = None, 
             f"{path}: an ONNX file does not say how images must be prepared; state its contract: a preset such as "
             f"'insightface', or a file {path.with_suffix('.contract.toml').name} beside it"
         )
-    return load_onnx(path, stated, device=device)
+    load = load_onnx if runtime == "onnxruntime" else load_onnx_graph
+    return load(path, stated, device=device)
 
 
 def save_model(

@@ -12,6 +12,7 @@ from hypersphere.core.config import as_table, build, load_toml, overlay, overrid
 from hypersphere.data import Augmentation
 from hypersphere.training.recipe_names import find_recipe
 from hypersphere.training.schedules import Schedule
+from hypersphere.training.teacher import TeacherSettings, check_teaching
 
 _FILLED_IN = {
     "backbone": ("input_size", "channels"),
@@ -244,6 +245,7 @@ class Recipe:
             loss of the re-identification baseline.
         losses: by name, the options of losses that may stand in for the head's when they are compared.
         optimizer, schedule, train: how it is trained.
+        teacher: a model to learn from.
         second: what a second stage changes; it begins from the backbone of the first.
     """
 
@@ -257,6 +259,7 @@ class Recipe:
     optimizer: OptimizerSettings = field(default_factory=OptimizerSettings)
     schedule: Schedule = field(default_factory=Schedule)
     train: TrainSettings
+    teacher: TeacherSettings = field(default_factory=TeacherSettings)
     second: Mapping[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -273,7 +276,7 @@ class Recipe:
         for name in ("mixup", "cutmix"):
             if getattr(self.train, name) and self.before_neck:
                 raise ValueError(f"train.{name} mixes identities, which losses before_neck compare: choose one of them")
-        check_positive("head.loss_weight", self.head.get("loss_weight", 1.0))
+        check_teaching(self.teacher, self.train, self.head)
         self.stages()
 
     def head_options(self) -> dict[str, Any]:
@@ -310,7 +313,13 @@ def load_recipe(path: str | Path, settings: Sequence[str] = ()) -> Recipe:
 
 def recipe_keys() -> list[str]:
     """The keys of a recipe: all of its tables', and the common ones of networks and heads."""
-    parts = {"data": DataSettings, "augment": Augmentation, "optimizer": OptimizerSettings, "schedule": Schedule}
+    parts = {
+        "data": DataSettings,
+        "augment": Augmentation,
+        "optimizer": OptimizerSettings,
+        "schedule": Schedule,
+        "teacher": TeacherSettings,
+    }
     tables = [f"{part}.{entry.name}" for part, schema in parts.items() for entry in fields(schema)]
     common = ["backbone.name", "backbone.dim", "head.scale", "head.margin", "head.name"]
     return [*tables, *common, *(f"train.{entry.name}" for entry in fields(TrainSettings))]

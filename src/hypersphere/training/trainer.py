@@ -42,6 +42,7 @@ from hypersphere.training.logs import JsonLines, Logger, Logs, figures_in_words
 from hypersphere.training.monitor import Monitor, TrainingStopped, stop_unless_finite
 from hypersphere.training.recipe import Recipe
 from hypersphere.training.shard_state import common_state, load_common_state, load_state, save_state
+from hypersphere.training.teacher import Teacher
 
 _RECIPE = re.compile(rb"# recipe ([0-9a-f]{12})\n")
 _STATISTICS_BATCHES = 20
@@ -147,6 +148,7 @@ class Trainer:
         self.batches = make_batches(recipe, self.source, self.processes)
         self.total = total_steps(recipe, self.batches)
         self.monitor = Monitor(self.source.num_classes)
+        self.teacher = self._teacher(checking) if recipe.teacher.model is not None else None
         self.snapshots = Snapshots(
             folder / "snapshots", self.total, recipe.train.snapshots, recipe.train.snapshot_every
         )
@@ -213,6 +215,20 @@ class Trainer:
         readable = readable_source(source, data, self.folder, checking)
         self.processes.wait()
         return readable
+
+    def _teacher(self, checking: Reporter | None) -> Teacher:
+        return Teacher(
+            self.recipe.teacher,
+            dim=self.recipe.backbone["dim"],
+            source=self.source,
+            augment=self.recipe.augment,
+            device=self.device,
+            folder=self.folder,
+            compile=self.compile,
+            first=self.processes.first,
+            ready=self.processes.wait,
+            progress=checking,
+        )
 
     @contextmanager
     def _joined(self) -> Iterator[None]:
@@ -298,6 +314,7 @@ class Trainer:
         total, embeddings = torch.zeros((), device=self.device), []
         parts = list(zip(images.chunk(settings.accumulate), labels.chunk(settings.accumulate), strict=True))
         counted = self._counted(labels)
+        indices = torch.from_numpy(self.batches.batch_at(self.step)).chunk(settings.accumulate)
         place = self.processes.rank if self.head.sharding is None else 0  # one loss of all rows has one share of mixup
         mixing = torch.Generator().manual_seed(_mix(settings.seed, self.step, place))
         for number, (part, owners) in enumerate(parts, 1):
@@ -305,8 +322,8 @@ class Trainer:
             if self.graphs:
                 torch.compiler.cudagraph_mark_step_begin()  # type: ignore[no-untyped-call]
             with nullcontext() if number == len(parts) else self._alone():
-                loss, embedded = self._loss(part, owners, mixing)
-                loss = weight * loss / len(parts)
+                loss, embedded = self._loss(part, owners, mixing, indices[number - 1], weight)
+                loss = loss / len(parts)
                 self.scaler.scale(loss).backward()  # type: ignore[no-untyped-call]
             total += loss.detach()
             embeddings.append(embedded.detach().clone())
@@ -331,21 +348,36 @@ class Trainer:
         everywhere = here * self.processes.size if self.head.sharding is None else self.processes.sum(here)
         return everywhere * self.recipe.train.accumulate / counted
 
-    def _loss(self, images: Tensor, labels: Tensor, mixing: torch.Generator) -> tuple[Tensor, Tensor]:
+    def _loss(
+        self, images: Tensor, labels: Tensor, mixing: torch.Generator, indices: Tensor, weight: Tensor | float
+    ) -> tuple[Tensor, Tensor]:
+        """The loss of a part of the batch, and its embeddings; a head of weight 0, as a teacher allows, is not asked.
+
+        `weight` is `_weight`'s, for all but the teacher's loss, which counts every image.
+        """
         settings = self.recipe.train
         if not (settings.mixup or settings.cutmix):
             embeddings, before = self._embed(images)
-            loss: Tensor = self.loss_weight * self.head(embeddings, labels)
-            for weight, extra in self.neck_losses:
-                loss = loss + weight * extra(before, labels)
-            return loss, embeddings
+            loss = torch.zeros((), device=self.device)
+            if self.loss_weight:
+                loss = self.loss_weight * self.head(embeddings, labels)
+            for factor, extra in self.neck_losses:
+                loss = loss + factor * extra(before, labels)
+            return weight * loss + self._taught(embeddings, images, indices), embeddings
         mixed, order, share = self._mixed(images, mixing)
         embeddings, _ = self._embed(mixed)
-        loss = share * self.head(embeddings, labels) + (1 - share) * self.head(embeddings, labels[order])
-        loss = self.loss_weight * loss
+        loss = torch.zeros((), device=self.device)
+        if self.loss_weight:
+            loss = share * self.head(embeddings, labels) + (1 - share) * self.head(embeddings, labels[order])
+            loss = self.loss_weight * loss
+        loss = weight * loss + self._taught(embeddings, mixed, indices)
         if share < 0.5:  # what is looked at stands at the label that it has most of
             embeddings = embeddings[order.argsort()]
         return loss, embeddings
+
+    def _taught(self, embeddings: Tensor, images: Tensor, indices: Tensor) -> Tensor | float:
+        """The teacher's loss."""
+        return self.teacher.loss(embeddings, images, indices, self._autocast()) if self.teacher is not None else 0.0
 
     def _mixed(self, images: Tensor, mixing: torch.Generator) -> tuple[Tensor, Tensor, float]:
         """The images mixed in pairs; where the recipe has both ways, a fair coin chooses one (as timm does)."""
@@ -402,6 +434,7 @@ class Trainer:
         if self.processes.any(cause is not None):
             raise cause or TrainingStopped("the first process has stopped the run; its message says why")
         lr = self.recipe.optimizer.lr * self._rate(self.step - 1)
+        figures |= self.teacher.figures() if self.teacher is not None else {}
         return {"step": self.step, "epoch": self.batches.epoch, "loss": mean, "lr": lr, **figures}
 
     def _take_up(self) -> None:

@@ -1,0 +1,253 @@
+"""Distillation: a student learns to embed images as a teacher does.
+
+The loss is the mean over the batch of 1 - cos(f(x), t(x)), f the student and t the teacher. The student's embeddings
+are as wide as the teacher's: it is trained in the teacher's own space, so nothing is learned only to be thrown away,
+and its embeddings may be compared with the teacher's.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from hypersphere.core import Reporter, check_choice, check_positive
+from hypersphere.core.files import whole_file
+from hypersphere.core.read_arrays import read_npz
+from hypersphere.data import Augmentation, ImageSource
+from hypersphere.geometry import normalize
+from hypersphere.models import Embedder, UnsupportedOperator, load_model
+
+_CHUNK = 256
+
+
+@dataclass(frozen=True, kw_only=True)
+class TeacherSettings:
+    """A model that the network learns to embed like; none by default.
+
+    Args:
+        model: its file, `.onnx` or `.safetensors`, or the folder of a run. Empty in recipes that need one: give
+            `teacher.model=PATH`. `backbone.dim` must be its width.
+        contract: of an ONNX file: a preset such as `opencv-sface`, or a file; by default that beside the model.
+        views: what the teacher sees: `augmented`, the very images that the student sees, at every step; or `cached`,
+            every training image once, as it is, and its mirror image (the target is the sum of both embeddings).
+        weight: of the loss 1 - cos(student, teacher); `head.loss_weight` is that of the head's, and may be 0 here.
+        cache: file of the cached embeddings; `teacher.npz` in the run's folder by default. It states which model and
+            which images it was made of, and is made anew for others.
+    """
+
+    model: str | None = None
+    contract: str | None = None
+    views: str = "augmented"
+    weight: float = 1.0
+    cache: str | None = None
+
+    def __post_init__(self) -> None:
+        check_choice("views", self.views, ("augmented", "cached"))
+        check_positive("weight", self.weight)
+        for name in ("contract", "cache"):
+            if getattr(self, name) is not None and self.model is None:
+                raise ValueError(f"{name} belongs to a teacher: give teacher.model=PATH")
+        if self.cache is not None and self.views != "cached":
+            raise ValueError(f"cache={self.cache!r} belongs to views='cached', not {self.views!r}")
+
+
+class Teacher:
+    """What the teacher says of the images of a step, and the loss of a student that says otherwise.
+
+    Args:
+        settings: of the recipe.
+        dim: width of the student's embeddings.
+        source: the training images.
+        augment: of the recipe: its normalisation is taken back before the images get the teacher's.
+        device: of the training.
+        folder: of the run.
+        compile: hand the teacher's network to `torch.compile`.
+        first: whether this process writes the cache; the others call `ready` and read it.
+        ready: called between writing and reading, in every process.
+        progress: called as `progress(done, total)` while the cache is made.
+    """
+
+    def __init__(
+        self,
+        settings: TeacherSettings,
+        *,
+        dim: int,
+        source: ImageSource,
+        augment: Augmentation,
+        device: torch.device,
+        folder: Path,
+        compile: bool = False,  # noqa: A002
+        first: bool = True,
+        ready: Callable[[], None] = lambda: None,
+        progress: Reporter | None = None,
+    ) -> None:
+        self.weight, self.cosine = settings.weight, torch.tensor(torch.nan)
+        embedder = load_teacher(settings, str(device))
+        _check_fit(embedder, dim, source)
+        self.targets: Tensor | None = None
+        if settings.views == "cached":
+            path = Path(settings.cache) if settings.cache is not None else folder / "teacher.npz"
+            if not first:
+                ready()
+            self.targets = cached_targets(embedder, source, path, progress if first else None).to(device)
+            if first:
+                ready()
+            return
+        channels = source.batch([0]).shape[1]
+        self.scale, self.offset = (each.to(device) for each in _renormalisation(augment, embedder, channels))
+        self.bgr, self.channels = embedder.contract.colour == "bgr", embedder.contract.channels
+        self.network = embedder.network
+        if isinstance(self.network, nn.Module):
+            self.network.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
+        if compile and device.type == "cuda":
+            self.network = torch.compile(self.network)
+
+    def loss(
+        self, embeddings: Tensor, images: Tensor, indices: Tensor, autocast: AbstractContextManager[Any]
+    ) -> Tensor:
+        """The weighted mean of 1 - cos over a part of a batch.
+
+        Args:
+            embeddings: the student's, (B, dim).
+            images: what the student saw, as it saw them.
+            indices: which images of the source they are, (B,).
+            autocast: the precision of the network.
+        """
+        with torch.no_grad():
+            target = self.targets[indices.to(self.targets.device)] if self.targets is not None else None
+            if target is None:
+                with autocast:
+                    target = self.network(self.prepared(images))
+        with torch.autocast(embeddings.device.type, enabled=False):
+            cosines = (normalize(embeddings) * normalize(target.to(embeddings.dtype))).sum(1)
+        self.cosine = cosines.detach().mean()
+        return self.weight * (1 - cosines).mean()
+
+    def prepared(self, images: Tensor) -> Tensor:
+        """Images as the student reads them, as the teacher does: its channels, its order, its mean and deviation."""
+        x = images.expand(-1, self.channels, -1, -1)
+        x = x.flip(1) if self.bgr else x
+        return x * self.scale + self.offset
+
+    def figures(self) -> dict[str, float]:
+        """The mean cosine of the student's and the teacher's embeddings of the last images."""
+        return {"teacher_cosine": float(self.cosine)}
+
+
+def load_teacher(settings: TeacherSettings, device: str) -> Embedder:
+    """The teacher on a device; cached embeddings of a graph that torch cannot compute come from onnxruntime."""
+    if not settings.model:
+        raise ValueError("teacher.model is empty: this recipe needs a model to learn from, teacher.model=PATH")
+    try:
+        return load_model(settings.model, settings.contract, device=device, runtime="torch")
+    except UnsupportedOperator as error:
+        if settings.views == "cached":
+            return load_model(settings.model, settings.contract)
+        raise ValueError(f"{error}; teacher.views=cached runs it once, by onnxruntime") from None
+
+
+def cached_targets(embedder: Embedder, source: ImageSource, path: Path, progress: Reporter | None = None) -> Tensor:
+    """(N, dim): the teacher's embedding of every image plus that of its mirror image, from a file where it has them.
+
+    The file is made where it is missing, and anew where it was made by another model or of other images: it has the
+    SHA-256 of the contract (with the digest of the weights) and of every image's bytes.
+
+    Args:
+        embedder: the teacher.
+        source: the images.
+        path: the `.npz`.
+        progress: called as `progress(done, total)` while embeddings are made.
+    """
+    merged = embedder.with_flip("sum")
+    key = _key(merged, source)
+    if path.is_file():
+        try:
+            held = read_npz(path)
+        except ValueError:
+            held = {}
+        values = held.get("embeddings")
+        if str(held.get("key")) == key and values is not None and values.shape == (len(source), embedder.contract.dim):
+            return torch.from_numpy(np.asarray(values, dtype=np.float32))
+    made = []
+    for start in range(0, len(source), _CHUNK):
+        made.append(merged(_fitting(source.batch(_places(start, source)), embedder)))
+        if progress is not None:
+            progress(min(start + _CHUNK, len(source)), len(source))
+    embeddings = torch.cat(made)
+    with whole_file(path) as temporary:
+        np.savez(temporary, embeddings=embeddings.numpy(), key=np.array(key))
+    return embeddings
+
+
+def _key(embedder: Embedder, source: ImageSource) -> str:
+    found = hashlib.sha256(json.dumps(embedder.contract.table(), sort_keys=True).encode())
+    for start in range(0, len(source), _CHUNK):
+        found.update(source.batch(_places(start, source)).cpu().numpy().tobytes())
+    return found.hexdigest()
+
+
+def _places(start: int, source: ImageSource) -> Any:
+    return np.arange(start, min(start + _CHUNK, len(source)))
+
+
+def _fitting(images: Tensor, embedder: Embedder) -> Tensor:
+    """8-bit images with the teacher's channels: grey ones three times."""
+    return images.expand(-1, embedder.contract.channels, -1, -1).contiguous()
+
+
+def _check_fit(embedder: Embedder, dim: int, source: ImageSource) -> None:
+    contract, name = embedder.contract, embedder.name
+    if contract.dim != dim:
+        raise ValueError(f"the teacher {name} gives {contract.dim} numbers: use backbone.dim={contract.dim}, not {dim}")
+    channels, *size = source.batch([0]).shape[1:]
+    if tuple(size) != contract.input_size:
+        wanted = list(contract.input_size)
+        raise ValueError(f"the images are {size}, but the teacher {name} takes {wanted}: use data.size={wanted}")
+    if channels > contract.channels:
+        raise ValueError(f"the teacher {name} takes grey images: use data.grey=true")
+
+
+def _renormalisation(augment: Augmentation, embedder: Embedder, channels: int) -> tuple[Tensor, Tensor]:
+    """Factor and offset, (1, C, 1, 1), from the student's (x / 255 - mean) / std to the teacher's (x - mean) / std."""
+    contract = embedder.contract
+
+    def levels(values: float | tuple[float, ...], count: int) -> Tensor:
+        given = torch.tensor(values, dtype=torch.float64).reshape(-1)
+        return given.expand(count) if len(given) == 1 else given
+
+    mean, std = (255 * levels(each, channels) for each in (augment.mean, augment.std))
+    mean, std = (each.expand(contract.channels) if channels == 1 else each for each in (mean, std))
+    if contract.colour == "bgr":
+        mean, std = mean.flip(0), std.flip(0)
+    own_mean, own_std = (levels(each, contract.channels) for each in (contract.mean, contract.std))
+    shape = (1, -1, 1, 1)
+    return (std / own_std).view(shape).float(), ((mean - own_mean) / own_std).view(shape).float()
+
+
+def check_teaching(settings: TeacherSettings, train: Any, head: Mapping[str, Any]) -> None:
+    """Raise ValueError where a recipe with a teacher asks for what cannot be had.
+
+    Args:
+        settings: of the teacher.
+        train: `TrainSettings` of the same recipe.
+        head: its table of the head.
+    """
+    weight = head.get("loss_weight", 1.0)
+    if settings.model is None:
+        check_positive("head.loss_weight", weight)
+        return
+    if weight != 0:
+        check_positive("head.loss_weight", weight)
+    if train.freeze_backbone:
+        raise ValueError("a teacher teaches the backbone: leave train.freeze_backbone out")
+    if settings.views == "cached" and (train.mixup or train.cutmix):
+        raise ValueError("train.mixup and train.cutmix make images that no cache holds: use teacher.views=augmented")
