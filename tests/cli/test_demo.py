@@ -12,7 +12,7 @@ from hypersphere.cli import main
 from hypersphere.cli.demo import Extent, _train, run_demo
 from hypersphere.cli.demo_report import FARS, LOSSES, RECIPE, Outcome, _verdict, page_row, row
 from hypersphere.core.config import load_toml
-from hypersphere.evaluation import Figure, pair_metrics, verify_pairs
+from hypersphere.evaluation import Estimate, pair_metrics, verify_pairs
 from hypersphere.training import Trainer, load_recipe
 from hypersphere.version import __version__
 from tests.plots.reader import Reader
@@ -86,12 +86,12 @@ def test_an_interruption_is_timed(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
 @pytest.mark.parametrize(
     ("gain", "word"),
     [
-        (Figure(0.01, 0.001, 0.02, 9, ""), "better than softmax"),
-        (Figure(-0.01, -0.02, -0.001, 9, ""), "worse than softmax"),
-        (Figure(0.01, -0.001, 0.02, 9, ""), "no clear difference"),
+        (Estimate(0.01, 0.001, 0.02, 9, ""), "better than softmax"),
+        (Estimate(-0.01, -0.02, -0.001, 9, ""), "worse than softmax"),
+        (Estimate(0.01, -0.001, 0.02, 9, ""), "no clear difference"),
     ],
 )
-def test_the_verdict_follows_the_interval(gain: Figure, word: str) -> None:
+def test_the_verdict_follows_the_interval(gain: Estimate, word: str) -> None:
     assert word in _verdict(outcome(gain))
 
 
@@ -104,7 +104,7 @@ def test_what_cannot_be_measured_is_a_dash() -> None:
     assert page_row(outcome(None))[4].startswith("100.0 %\n[")
 
 
-def outcome(gain: Figure | None) -> Outcome:
+def outcome(gain: Estimate | None) -> Outcome:
     same = np.arange(600) % 2 == 0
     scores = np.where(same, 0.9, 0.1)
     subjects = np.arange(600) % 20, np.where(same, np.arange(600) % 20, (np.arange(600) + 1) % 20)

@@ -117,7 +117,7 @@ def test_two_cells_are_compared_over_people_and_seeds(tmp_path: Path) -> None:
     tasks = tasks_of(tmp_path)
     records = list(run_tasks(tasks, Processes(), {}))
     (pairs,) = validation_sets(tasks[0].recipe)
-    gain = compare_runs(records[:1], records[1:], pairs).figure
+    gain = compare_runs(records[:1], records[1:], pairs).estimate
     first, second = (record.scores[pairs.title].accuracy for record in records)
     assert gain.value == pytest.approx(second - first)
     assert gain.low <= gain.value <= gain.high

@@ -109,8 +109,8 @@ def _print_gains(gains: Mapping[str, Mapping[str, Difference]], first: str) -> N
     for name, others in gains.items():
         print(f"points against {first} on {name} [95 % over people and seeds]:")
         for title, gain in others.items():
-            figure = gain.figure
-            print(f"  {title}: {100 * figure.value:+.2f} [{100 * figure.low:+.2f}, {100 * figure.high:+.2f}]")
+            estimate = gain.estimate
+            print(f"  {title}: {100 * estimate.value:+.2f} [{100 * estimate.low:+.2f}, {100 * estimate.high:+.2f}]")
 
 
 def _print(cells: Mapping[str, Sequence[RunRecord]], sets: Sequence[str]) -> None:

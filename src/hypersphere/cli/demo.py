@@ -69,7 +69,7 @@ def run_demo(out: Path, seed: int, extent: Extent | None = None) -> Results:
         metrics = pair_metrics(scores, pairs.same, subjects, FARS)
         gain = None
         if outcomes:
-            gain = compare_accuracy(outcomes["softmax"].result.right, result.right, subjects=subjects).figure
+            gain = compare_accuracy(outcomes["softmax"].result.right, result.right, subjects=subjects).estimate
         log = read_log(trained.folder / "log.jsonl")
         outcomes[name] = Outcome(LOSSES[name], recipe, trained.folder, scores, result, metrics, gain, log, seconds)
         spheres.append(sphere(f"after, {LOSSES[name]}", trained.backbone, pairs))

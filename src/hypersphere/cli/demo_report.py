@@ -15,7 +15,7 @@ import torch
 from torch import Tensor, nn
 
 from hypersphere.core.config import digest
-from hypersphere.evaluation import Figure, Metrics, NotMeasurable, Verification, embed
+from hypersphere.evaluation import Estimate, Metrics, NotMeasurable, Verification, embed
 from hypersphere.evaluation.metrics.verification import fold_of_pairs
 from hypersphere.evaluation.results.result import now
 from hypersphere.evaluation.statistics.estimate import rate_name
@@ -65,7 +65,7 @@ class Outcome:
     scores: np.ndarray
     result: Verification
     metrics: Metrics
-    gain: Figure | None
+    gain: Estimate | None
     log: Sequence[Mapping[str, Any]]
     seconds: float | None
 
@@ -118,15 +118,15 @@ def page_row(outcome: Outcome) -> tuple[str, ...]:
     title, _, gain, *_, seconds = row(outcome)
     rates = [outcome.metrics[rate_name("tar@far", far)] for far in FARS]
     shares = [(outcome.result.accuracy, 2), (outcome.metrics["eer"], 2), *((rate, 1) for rate in rates)]
-    accuracy, *others = ("\n".join(_share(figure, digits)) for figure, digits in shares)
+    accuracy, *others = ("\n".join(_share(estimate, digits)) for estimate, digits in shares)
     return (title, accuracy, gain.replace(" ", "\n", 1), *others, seconds)
 
 
-def _share(figure: Figure | NotMeasurable, digits: int) -> list[str]:
+def _share(estimate: Estimate | NotMeasurable, digits: int) -> list[str]:
     """A share and its interval; a dash for what cannot be measured."""
-    if isinstance(figure, NotMeasurable):
+    if isinstance(estimate, NotMeasurable):
         return ["–"]
-    return [percent(figure.value, digits), interval(figure.low, figure.high, digits)]
+    return [percent(estimate.value, digits), interval(estimate.low, estimate.high, digits)]
 
 
 def build_report(

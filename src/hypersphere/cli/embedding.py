@@ -31,7 +31,7 @@ from hypersphere.evaluation import (
     write_result,
 )
 from hypersphere.evaluation.embeddings import names_text, read_names
-from hypersphere.evaluation.results.metric_tables import figure_cells, not_measurable, without_complements
+from hypersphere.evaluation.results.metric_tables import estimate_cells, not_measurable, without_complements
 from hypersphere.evaluation.results.report import lost_counts, words, write_report
 from hypersphere.evaluation.results.result import result_table
 
@@ -111,7 +111,7 @@ def image_names(options: argparse.Namespace) -> list[str]:
 def finish(
     result: Result, options: argparse.Namespace, sources: Mapping[str, NamedImages | None], title: str
 ) -> Results:
-    """Write result.json and report.html, and print the figures.
+    """Write result.json and report.html, and print the metrics.
 
     Args:
         result: of a protocol.
@@ -139,7 +139,7 @@ def finish(
     for name, count in result.counts.items():
         print(f"  {words(name):<{width}}{count:,}")
     for name in without_complements(result.metrics):
-        value, interval, n, _ = figure_cells(result.metrics[name])
+        value, interval, n, _ = estimate_cells(result.metrics[name])
         owner, _, bare = name.rpartition("/")
         detail = result.details.get(owner or "all")
         if bare == "accuracy" and isinstance(detail, Mapping) and "deviation" in detail:

@@ -21,7 +21,7 @@ from hypersphere.evaluation.results.compare_results import (
     unmeasured,
     write_comparison,
 )
-from hypersphere.evaluation.results.metric_tables import figure_cells, not_measurable
+from hypersphere.evaluation.results.metric_tables import estimate_cells, not_measurable
 
 
 def evaluate_pair_lists(options: argparse.Namespace) -> Results:
@@ -64,7 +64,7 @@ def compare(options: argparse.Namespace) -> Results:
     tests: dict[str, list[str]] = {}
     print(f"{'':<{width}}{'A':<10}{'B':<10}{'B - A, points':<25}p")
     for row in shown:
-        one, two = (figure_cells(figure)[0] for figure in (row.first, row.second))
+        one, two = (estimate_cells(estimate)[0] for estimate in (row.first, row.second))
         difference, p, test = difference_cells(row)
         tests.setdefault(test if p else f"no test ({test})", []).append(row.name)
         print(f"{row.name:<{width}}{one:<10}{two:<10}{difference:<25}{p}".rstrip())

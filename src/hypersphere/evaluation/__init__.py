@@ -28,7 +28,7 @@ from hypersphere.evaluation.results.report import write_report
 from hypersphere.evaluation.results.result import Result, ScoredPair, write_result
 from hypersphere.evaluation.statistics.bootstrap import bootstrap_mean, bootstrap_roc
 from hypersphere.evaluation.statistics.estimate import (
-    Figure,
+    Estimate,
     NotMeasurable,
     clopper_pearson_interval,
     guaranteed_proportion,
@@ -51,7 +51,7 @@ __all__ = [
     "Comparison",
     "Difference",
     "Embeddings",
-    "Figure",
+    "Estimate",
     "Margins",
     "Matches",
     "Metrics",

@@ -1,4 +1,4 @@
-"""Plain loops that say what the protocols' figures mean; float64 throughout."""
+"""Plain loops that say what the protocols' estimates mean; float64 throughout."""
 
 from collections.abc import Sequence
 from fractions import Fraction

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy.io import loadmat, savemat
 
-from hypersphere.evaluation import Embeddings, Figure, NotMeasurable
+from hypersphere.evaluation import Embeddings, Estimate, NotMeasurable
 from hypersphere.evaluation.protocols.blufr.protocol import read_blufr
 from tests.evaluation.protocols.loops import accepted_at, open_set, unit
 from tests.evaluation.protocols.official import write_blufr
@@ -16,7 +16,7 @@ def standin(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Embeddings]
     return path, write_blufr(path)
 
 
-def test_figures_are_those_of_plain_loops(standin: tuple[Path, Embeddings]) -> None:
+def test_estimates_are_those_of_plain_loops(standin: tuple[Path, Embeddings]) -> None:
     path, embeddings = standin
     result = read_blufr(path).evaluate(embeddings)
     table = loadmat(path)
@@ -44,12 +44,12 @@ def test_figures_are_those_of_plain_loops(standin: tuple[Path, Embeddings]) -> N
         rate = "1e-3" if name == "vr" else "1e-2"
         mean = sum(values) / 10
         spread = (sum((value - mean) ** 2 for value in values) / 9) ** 0.5
-        figure, lowered = result.metrics[f"{name}@far={rate}"], result.metrics[f"{name}_less_sd@far={rate}"]
-        assert isinstance(figure, Figure)
-        assert isinstance(lowered, Figure)
-        assert figure.value == pytest.approx(mean, abs=1e-12)
+        estimate, lowered = result.metrics[f"{name}@far={rate}"], result.metrics[f"{name}_less_sd@far={rate}"]
+        assert isinstance(estimate, Estimate)
+        assert isinstance(lowered, Estimate)
+        assert estimate.value == pytest.approx(mean, abs=1e-12)
         assert lowered.value == pytest.approx(mean - spread, abs=1e-12)
-        assert figure.low < mean < figure.high
+        assert estimate.low < mean < estimate.high
     assert result.counts["trials"] == 10
 
 

@@ -23,7 +23,7 @@ def standin(tmp_path: Path) -> tuple[Path, Path, Embeddings, np.ndarray]:
     return test, train, Embeddings(names, vectors[:, :EACH].reshape(-1, DIM)), vectors[:, EACH:].mean(axis=1)
 
 
-def test_figures_are_those_of_plain_loops(standin: tuple[Path, Path, Embeddings, np.ndarray]) -> None:
+def test_estimates_are_those_of_plain_loops(standin: tuple[Path, Path, Embeddings, np.ndarray]) -> None:
     test, train, embeddings, prototypes = standin
     result = read_classify(test, train).evaluate(embeddings, prototypes)
     right, margins = [], []

@@ -1,4 +1,4 @@
-"""The histograms of reports: counts of plain loops, and the threshold at which the report's figure is read."""
+"""The histograms of reports: counts of plain loops, and the threshold at which the report's estimate is read."""
 
 import json
 from pathlib import Path

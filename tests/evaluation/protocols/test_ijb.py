@@ -86,9 +86,9 @@ def test_verification_is_that_of_plain_loops(standin: Standin, pooling: Pooling)
     result = read_ijb(folder).evaluate(embeddings, options=IjbOptions(pooling=pooling), tasks=["1:1"], fars=FARS)
     genuine, impostors = scored(folder, pooled(folder, embeddings, pooling))
     for far, name in zip(FARS, ("1e-1", "1e-2"), strict=True):
-        figure = result.metrics[f"tar@far={name}"]
-        assert figure.value == float(accepted_at(genuine, impostors, far))
-        assert figure.low < figure.value < figure.high
+        estimate = result.metrics[f"tar@far={name}"]
+        assert estimate.value == float(accepted_at(genuine, impostors, far))
+        assert estimate.low < estimate.value < estimate.high
     assert 0.1 < result.metrics["tar@far=1e-2"].value < 0.9
     assert result.options["pooling"] == dataclasses.asdict(pooling)
     np.testing.assert_allclose(np.sort(result.items["genuine_scores"]), sorted(genuine), atol=1e-6)
@@ -114,11 +114,11 @@ def test_official_identification_is_that_of_plain_loops(standin: Standin) -> Non
                 for depth in hits:
                     hits[depth] += rank <= depth
     for fpir, name in zip(FPIRS, ("1e-1", "2e-1"), strict=True):
-        figure = result.metrics[f"tpir@fpir={name}"]
+        estimate = result.metrics[f"tpir@fpir={name}"]
         assert list(result.details[f"tpir@fpir={name}"].values()) == rates[fpir]
-        assert figure.value == pytest.approx(sum(rates[fpir]) / 2, abs=1e-12)
-        assert figure.low < figure.value < figure.high
-        assert 0.1 < figure.value < 0.95
+        assert estimate.value == pytest.approx(sum(rates[fpir]) / 2, abs=1e-12)
+        assert estimate.low < estimate.value < estimate.high
+        assert 0.1 < estimate.value < 0.95
     for depth, count in hits.items():
         assert result.metrics[f"rank-{depth}"].value == count / len(probes)
     assert result.cmc["1:N"][[0, 4, 9]].tolist() == [count / len(probes) for count in hits.values()]
@@ -197,15 +197,15 @@ def test_intervals_of_every_rule_draw_templates(standin: Standin, rule: str) -> 
     folder, embeddings = standin
     result = read_ijb(folder).evaluate(embeddings, options=IjbOptions(tar_rule=rule), tasks=["1:1"], fars=[0.07])
     roc, scores, owners = result.curves["1:1"], *(result.items[f"genuine_{name}"] for name in ("scores", "templates"))
-    figure = result.metrics["tar@far=7e-2"]
-    assert figure.value == pytest.approx(tar_by_rule(roc, 0.07, rule))
-    assert figure.interval == result.metrics["fnmr@fmr=7e-2"].interval == "bootstrap over subjects"
+    estimate = result.metrics["tar@far=7e-2"]
+    assert estimate.value == pytest.approx(tar_by_rule(roc, 0.07, rule))
+    assert estimate.interval == result.metrics["fnmr@fmr=7e-2"].interval == "bootstrap over subjects"
     if rule == "interpolated":
         right = int(np.searchsorted(roc.far, 0.07))
         share = (0.07 - roc.far[right - 1]) / (roc.far[right] - roc.far[right - 1])
         shares = [(1 - share, roc.thresholds[right - 1]), (share, roc.thresholds[right])]
     else:
-        level = sorted((float(score) for score in scores), reverse=True)[round(figure.value * len(scores)) - 1]
+        level = sorted((float(score) for score in scores), reverse=True)[round(estimate.value * len(scores)) - 1]
         shares = [(1.0, level)]
     each = [sum(weight for weight, threshold in shares if score >= threshold) for score in scores.tolist()]
     different, draws, means = sorted(set(owners.tolist())), np.random.default_rng(0), []
@@ -215,7 +215,7 @@ def test_intervals_of_every_rule_draw_templates(standin: Standin, rule: str) -> 
         weights = [times[owner] for owner in owners.tolist()]
         means.append(sum(w * e for w, e in zip(weights, each, strict=True)) / sum(weights))
     low, high = np.percentile(means, [2.5, 97.5])
-    assert (figure.low, figure.high) == pytest.approx((min(low, figure.value), max(high, figure.value)))
+    assert (estimate.low, estimate.high) == pytest.approx((min(low, estimate.value), max(high, estimate.value)))
 
 
 def test_scores_of_few_and_of_many_pairs_are_the_same() -> None:

@@ -29,7 +29,7 @@ def read(folder: Path, noise: bool = True) -> Megaface:
     )
 
 
-def figures(standin: Standin, cleaning: str, limit: int = 400) -> tuple[dict[int, float], dict[float, float]]:
+def estimates(standin: Standin, cleaning: str, limit: int = 400) -> tuple[dict[int, float], dict[float, float]]:
     """Probe by probe, mate by mate, distractor by distractor."""
     folder, near, far = standin
     table = json.loads((folder / "facescrub_features_list.json").read_text())
@@ -65,18 +65,18 @@ def figures(standin: Standin, cleaning: str, limit: int = 400) -> tuple[dict[int
 
 @pytest.mark.parametrize("cleaning", ["none", "remove", "centre"])
 @pytest.mark.parametrize("block", [1 << 16, 70])
-def test_figures_are_those_of_plain_loops(
+def test_estimates_are_those_of_plain_loops(
     standin: Standin, cleaning: str, block: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(megaface_search, "_BLOCK", block)
     monkeypatch.setattr(megaface_search, "_DRAWN", 1)
     folder, near, far = standin
     result = read(folder).evaluate(near, far, cleaning=cleaning, fars=FARS)
-    ranks, tars = figures(standin, cleaning)
+    ranks, tars = estimates(standin, cleaning)
     for rank, value in ranks.items():
-        figure = result.metrics[f"rank-{rank}"]
-        assert figure.value == value
-        assert figure.low <= value <= figure.high
+        estimate = result.metrics[f"rank-{rank}"]
+        assert estimate.value == value
+        assert estimate.low <= value <= estimate.high
     assert result.cmc["FaceScrub among distractors"][[0, 4, 9]].tolist() == list(ranks.values())
     for name, value in zip(("1e-2", "1e-3"), tars.values(), strict=True):
         assert result.metrics[f"tar@far={name}"].value == value
@@ -99,7 +99,7 @@ def test_one_set_of_embeddings_and_fewer_distractors(standin: Standin) -> None:
     result = read(folder, noise=False).evaluate(both, limit=100)
     assert result.counts["distractors"] == 100
     assert result.metrics["tar@far=1e-6"] == NotMeasurable(4800, 3_000_000)
-    ranks, _ = figures(standin, "none", 100)
+    ranks, _ = estimates(standin, "none", 100)
     assert result.metrics["rank-1"].value == ranks[1]
     with pytest.raises(ValueError, match="limit=401 is above the number of distractors, 400"):
         read(folder).evaluate(both, limit=401)

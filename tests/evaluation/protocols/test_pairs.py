@@ -9,7 +9,7 @@ import pytest
 
 from hypersphere.evaluation import (
     Embeddings,
-    Figure,
+    Estimate,
     NotMeasurable,
     Result,
     concatenated,
@@ -33,9 +33,9 @@ def lfw(tmp_path: Path) -> PairList:
 
 
 def value(result: Result, name: str) -> float:
-    figure = result.metrics[name]
-    assert isinstance(figure, Figure)
-    return figure.value
+    estimate = result.metrics[name]
+    assert isinstance(estimate, Estimate)
+    return estimate.value
 
 
 def loops(pairs: PairList, embeddings: Embeddings, center: bool = False) -> tuple[float, list[float], list[bool]]:
@@ -105,7 +105,7 @@ def test_the_result_says_all_it_depends_on(lfw: PairList) -> None:
     }
     assert result.metrics["tar@far=1e-3"] == NotMeasurable(30, 3000)
     accuracy = result.metrics["accuracy"]
-    assert isinstance(accuracy, Figure)
+    assert isinstance(accuracy, Estimate)
     assert accuracy.interval == "bootstrap over subjects"
     assert value(result, "best_accuracy") >= value(result, "accuracy") - 1e-12
     assert sum(result.histograms["all"].genuine) == 30
@@ -200,12 +200,14 @@ def test_intervals_of_accuracies_draw_people(lfw: PairList) -> None:
         drawn.append([times[a] if a == b else times[a] * times[b] for a, b in zip(*sides, strict=True)])
     for name, values in wanted.items():
         means = [sum(w * v for w, v in zip(weights, values, strict=True)) / sum(weights) for weights in drawn]
-        figure = result.metrics[name]
-        assert isinstance(figure, Figure)
-        assert figure.interval == "bootstrap over subjects"
-        assert figure.low < figure.value < figure.high
+        estimate = result.metrics[name]
+        assert isinstance(estimate, Estimate)
+        assert estimate.interval == "bootstrap over subjects"
+        assert estimate.low < estimate.value < estimate.high
         low, high = np.percentile(means, [2.5, 97.5])
-        assert (figure.low, figure.high) == pytest.approx((min(low, figure.value), max(high, figure.value))), name
+        assert (estimate.low, estimate.high) == pytest.approx((min(low, estimate.value), max(high, estimate.value))), (
+            name
+        )
 
 
 @pytest.mark.parametrize("similarity", ["cosine", "euclidean", "inner_product"])

@@ -16,7 +16,7 @@ def standin(tmp_path_factory: pytest.TempPathFactory) -> Standin:
     return folder, write_market(folder)
 
 
-def figures(embeddings: Embeddings, area: str) -> tuple[float, dict[int, float]]:
+def estimates(embeddings: Embeddings, area: str) -> tuple[float, dict[int, float]]:
     """Query by query, entry by entry."""
     parsed = []
     for name, row in zip(embeddings.names, embeddings.values, strict=True):
@@ -44,10 +44,10 @@ def figures(embeddings: Embeddings, area: str) -> tuple[float, dict[int, float]]
 
 
 @pytest.mark.parametrize("area", ["step", "trapezoid"])
-def test_figures_are_those_of_plain_loops(standin: Standin, area: str) -> None:
+def test_estimates_are_those_of_plain_loops(standin: Standin, area: str) -> None:
     folder, embeddings = standin
     result = read_reid(folder).evaluate(embeddings, area=area)
-    mean, ranks = figures(embeddings, area)
+    mean, ranks = estimates(embeddings, area)
     assert result.metrics["map"].value == pytest.approx(mean, abs=1e-12)
     assert 0.1 < mean < 0.95
     for rank, value in ranks.items():

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from sklearn.svm import SVC
 
-from hypersphere.evaluation import Embeddings, Figure
+from hypersphere.evaluation import Embeddings, Estimate
 from hypersphere.evaluation.protocols.ytf.protocol import read_ytf
 from tests.evaluation.protocols.loops import accepted_at, best_threshold, unit
 from tests.evaluation.protocols.official import write_ytf
@@ -29,7 +29,7 @@ def matrices(path: Path, embeddings: Embeddings) -> tuple[list[list[float]], lis
     return list(scores), list(truth), list(splits)
 
 
-def test_figures_are_those_of_plain_loops(standin: tuple[Path, Embeddings]) -> None:
+def test_estimates_are_those_of_plain_loops(standin: tuple[Path, Embeddings]) -> None:
     path, embeddings = standin
     result = read_ytf(path).evaluate(embeddings)
     scores, same, splits = matrices(path, embeddings)
@@ -75,9 +75,9 @@ def test_histograms_are_classified_as_libsvm_does(standin: tuple[Path, Embedding
         machine = SVC(C=2.0, kernel="precomputed", tol=1e-6).fit(kernel[np.ix_(taught, taught)], np.array(same)[taught])
         accuracies.append((machine.predict(kernel[np.ix_(tested, taught)]) == np.array(same)[tested]).mean())
     assert result.details["hik_svm"]["fold_accuracies"] == accuracies
-    figure = result.metrics["accuracy_hik_svm"]
-    assert isinstance(figure, Figure)
-    assert figure.low <= np.mean(accuracies) <= figure.high
+    estimate = result.metrics["accuracy_hik_svm"]
+    assert isinstance(estimate, Estimate)
+    assert estimate.low <= np.mean(accuracies) <= estimate.high
     only = read_ytf(path).evaluate(embeddings, classifiers=["mean"])
     assert "accuracy_hik_svm" not in only.metrics
 

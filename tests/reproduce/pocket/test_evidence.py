@@ -62,8 +62,8 @@ def test_the_interval_of_a_gain_is_over_people_and_over_runs() -> None:
     worse, better = (rng.random((3, 400)) < share for share in (0.7, 0.8))
     people_ = (rng.integers(0, 40, 400), rng.integers(0, 40, 400))
     one = gain_of(worse[:1].astype(float), better[:1].astype(float), people_)
-    figure = compare_accuracy(worse[0], better[0], subjects=people_).figure
-    assert (one.low, one.high) == pytest.approx((100 * figure.low, 100 * figure.high))
+    estimate = compare_accuracy(worse[0], better[0], subjects=people_).estimate
+    assert (one.low, one.high) == pytest.approx((100 * estimate.low, 100 * estimate.high))
     better[2] = worse[2]  # a run without any gain widens the interval
     three = gain_of(worse.astype(float), better.astype(float), people_)
     alone = gain_of(np.tile(worse.mean(0), (3, 1)), np.tile(better.mean(0), (3, 1)), people_)

@@ -9,8 +9,8 @@ import numpy.typing as npt
 import torch
 
 from hypersphere.evaluation.arrays import Array, Bools, Floats, Ints, finite_rows, labels_for
-from hypersphere.evaluation.statistics.bootstrap import bootstrap_mean, percentile_figure, subject_draws
-from hypersphere.evaluation.statistics.estimate import Figure, exact, wilson_interval
+from hypersphere.evaluation.statistics.bootstrap import bootstrap_mean, percentile_estimate, subject_draws
+from hypersphere.evaluation.statistics.estimate import Estimate, exact, wilson_interval
 from hypersphere.geometry import class_margin, sample_margins, summarize_sample_margins
 
 MANY, FEW = 100, 20
@@ -19,7 +19,7 @@ MANY, FEW = 100, 20
 
 def angular_fisher_score(
     embeddings: npt.ArrayLike, labels: npt.ArrayLike, *, replicates: int = 1000, seed: int = 0
-) -> Figure:
+) -> Estimate:
     """The angular Fisher score (SphereFace eq. 11, App. E); lower is more discriminative.
 
         AFS = S_w / S_b,  S_w = sum_i sum_{x in X_i} (1 - cos(x, m_i)),  S_b = sum_i n_i (1 - cos(m_i, m))
@@ -53,7 +53,9 @@ def angular_fisher_score(
         raise ValueError("labels names two classes; an interval over classes needs at least 3")
     draws = subject_draws(len(classes), replicates, seed)
     drawn = np.array([score(weights) for weights in draws if np.count_nonzero(weights) > 1])
-    return percentile_figure(value, drawn, len(rows), len(classes), "bootstrap over classes", share=False, unit="ratio")
+    return percentile_estimate(
+        value, drawn, len(rows), len(classes), "bootstrap over classes", share=False, unit="ratio"
+    )
 
 
 @dataclass(frozen=True)
@@ -68,10 +70,10 @@ class Margins:
         each: (samples,) the sample margins.
     """
 
-    class_margin: Figure
-    mean: Figure
-    minimum: Figure
-    share_positive: Figure
+    class_margin: Estimate
+    mean: Estimate
+    minimum: Estimate
+    share_positive: Estimate
     each: Floats = field(repr=False, compare=False)
 
 
@@ -92,14 +94,14 @@ def margins(embeddings: npt.ArrayLike, prototypes: npt.ArrayLike, labels: npt.Ar
         class_margin=exact(float(class_margin(centres).rad2deg()), len(centres), "degrees"),
         mean=bootstrap_mean(known, share=False, unit="cosine"),
         minimum=exact(summary.minimum, len(known), "cosine"),
-        share_positive=Figure(summary.share_positive, *wilson_interval(hits, len(known)), len(known), "wilson"),
+        share_positive=Estimate(summary.share_positive, *wilson_interval(hits, len(known)), len(known), "wilson"),
         each=known,
     )
 
 
 def accuracy_by_shots(
     right: npt.ArrayLike, labels: npt.ArrayLike, class_counts: npt.ArrayLike, many: int = MANY, few: int = FEW
-) -> dict[str, Figure]:
+) -> dict[str, Estimate]:
     """Mean accuracy of the classes with many, medium and few training images, and of all; empty groups are left out.
 
     The mean is over classes, as ImageNet-LT's authors take it. The interval is Wilson's for the number of samples that
@@ -136,11 +138,11 @@ def class_accuracies(
     return {name: (own, rightly[own] / tested[own], tested[own]) for name, own in chosen.items() if len(own)}
 
 
-def _class_mean(accuracies: Floats, tested: Ints) -> Figure:
+def _class_mean(accuracies: Floats, tested: Ints) -> Estimate:
     value = float(accuracies.mean())
     size = len(tested) ** 2 / (1 / tested).sum()
     worth = max(1, int(size + 1e-6))
-    return Figure(value, *wilson_interval(min(value, 1.0) * worth, worth), int(tested.sum()), "wilson")
+    return Estimate(value, *wilson_interval(min(value, 1.0) * worth, worth), int(tested.sum()), "wilson")
 
 
 def _directions(what: str, rows: Floats) -> Floats:

@@ -10,8 +10,8 @@ import numpy.typing as npt
 from hypersphere.evaluation.arrays import Array, Bools, Floats, Ints, labels_for
 from hypersphere.evaluation.metrics.roc import Roc, roc_from
 from hypersphere.evaluation.metrics.search import Matches
-from hypersphere.evaluation.statistics.bootstrap import bootstrap_mean, bootstrap_roc, percentile_figure
-from hypersphere.evaluation.statistics.estimate import Figure, NotMeasurable, check_measurable, proportion
+from hypersphere.evaluation.statistics.bootstrap import bootstrap_mean, bootstrap_roc, percentile_estimate
+from hypersphere.evaluation.statistics.estimate import Estimate, NotMeasurable, check_measurable, proportion
 from hypersphere.evaluation.statistics.histogram import ScoreHistogram, score_histogram
 from hypersphere.evaluation.statistics.scores import SortedScores
 
@@ -46,7 +46,7 @@ def ranks_among(mate_scores: npt.ArrayLike, distractors: Matches) -> Ints:
 
 def cmc(
     ranks: npt.ArrayLike, wanted: Sequence[int] = (1, 5, 10), subjects: npt.ArrayLike | None = None
-) -> dict[int, Figure]:
+) -> dict[int, Estimate]:
     """Share of probes whose mate is among the first r entries, for each wanted r.
 
     Args:
@@ -57,11 +57,11 @@ def cmc(
     places = np.asarray(ranks, dtype=np.int64)
     if len(places) == 0 or (places < 0).any():
         raise ValueError("ranks must hold at least one rank, none below 0")
-    figures = {}
+    estimates = {}
     for rank in wanted:
         hits = found_by(places, rank)
-        figures[rank] = proportion(int(hits.sum()), len(hits)) if subjects is None else bootstrap_mean(hits, subjects)
-    return figures
+        estimates[rank] = proportion(int(hits.sum()), len(hits)) if subjects is None else bootstrap_mean(hits, subjects)
+    return estimates
 
 
 def found_by(ranks: Ints, rank: int) -> Bools:
@@ -112,7 +112,7 @@ def open_set_rate(
     *,
     replicates: int = 1000,
     seed: int = 0,
-) -> Figure | NotMeasurable:
+) -> Estimate | NotMeasurable:
     """TPIR at a FPIR below 1 with the interval of drawing the probes' people; the gallery stays.
 
     Args:
@@ -130,7 +130,7 @@ def open_set_rate(
     people = np.asarray(probe_ids)
     drawn = open_set_draws(scores, with_mate, people, [fpir], replicates=replicates, seed=seed)
     count = len(np.unique(people))
-    return percentile_figure(value, drawn[:, 0], int(with_mate.sum()), count, "bootstrap over subjects")
+    return percentile_estimate(value, drawn[:, 0], int(with_mate.sum()), count, "bootstrap over subjects")
 
 
 def open_set_scores(

@@ -11,7 +11,7 @@ from hypersphere.core import Reporter, check_choice
 from hypersphere.evaluation.arrays import Array, Bools, Floats, Ints, finite_rows, labels_for
 from hypersphere.evaluation.metrics.identification import cmc
 from hypersphere.evaluation.statistics.bootstrap import bootstrap_mean
-from hypersphere.evaluation.statistics.estimate import Figure
+from hypersphere.evaluation.statistics.estimate import Estimate
 
 _QUERIES = 64
 AREAS = ("step", "trapezoid")
@@ -29,8 +29,8 @@ class Retrieval:
         without_mate: queries that nobody in the gallery could answer, and that are left out.
     """
 
-    mean_ap: Figure
-    cmc: dict[int, Figure]
+    mean_ap: Estimate
+    cmc: dict[int, Estimate]
     average_precisions: Floats
     first_ranks: Ints
     without_mate: int

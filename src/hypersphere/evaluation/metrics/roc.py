@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from hypersphere.evaluation.arrays import Floats, Ints, scored_pairs
 from hypersphere.evaluation.statistics.estimate import (
-    Figure,
+    Estimate,
     NotMeasurable,
     area_interval,
     check_measurable,
@@ -28,7 +28,7 @@ EER: where the ROC, its points joined by straight lines, meets FAR = FNMR.
 Best threshold: most right decisions; half-way to the next lower score; of equally good ones the middle (of two middle
 ones the upper).
 An operating point with fewer than 3 / FAR impostors is not measurable."""
-"""How every figure of verification is computed, for reports."""
+"""How every estimate of verification is computed, for reports."""
 
 
 @dataclass(frozen=True)
@@ -43,9 +43,9 @@ class OperatingPoint:
     """
 
     asked: float
-    tar: Figure
-    fnmr: Figure
-    far: Figure
+    tar: Estimate
+    fnmr: Estimate
+    far: Estimate
     threshold: float
 
 
@@ -140,16 +140,16 @@ class Roc:
             threshold=float(self.thresholds[point]),
         )
 
-    def area(self) -> Figure:
+    def area(self) -> Estimate:
         """The area under the curve with Newcombe's interval, pairs being taken as independent."""
         value = self.auc()
         low, high = area_interval(value, self.genuine, self.impostors)
-        return Figure(value, low, high, self.genuine + self.impostors, "newcombe")
+        return Estimate(value, low, high, self.genuine + self.impostors, "newcombe")
 
-    def equal_error(self) -> Figure:
+    def equal_error(self) -> Estimate:
         """The equal error rate with the Wilson interval of the scarcer kind of pairs, which is the wider one."""
         value, scarcer = self.eer(), min(self.genuine, self.impostors)
-        return Figure(value, *wilson_interval(value * scarcer, scarcer), scarcer, "wilson")
+        return Estimate(value, *wilson_interval(value * scarcer, scarcer), scarcer, "wilson")
 
     def _check_complete(self, what: str) -> None:
         if self.true_accepts[-1] < self.genuine or self.false_accepts[-1] < self.impostors:

@@ -1,4 +1,4 @@
-"""Pair verification: every figure of a curve, and accuracy by folds whose threshold comes from the other folds."""
+"""Pair verification: every estimate of a curve, and accuracy by folds whose threshold comes from the other folds."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ import numpy.typing as npt
 from hypersphere.evaluation.arrays import Bools, Floats, Ints, labels_for, scored_pairs
 from hypersphere.evaluation.metrics.roc import Roc, roc_curve
 from hypersphere.evaluation.metrics.similarity import own_scores
-from hypersphere.evaluation.statistics.bootstrap import PairWeights, Subjects, bootstrap_roc, percentile_figure
+from hypersphere.evaluation.statistics.bootstrap import PairWeights, Subjects, bootstrap_roc, percentile_estimate
 from hypersphere.evaluation.statistics.estimate import (
-    Figure,
+    Estimate,
     NotMeasurable,
     check_measurable,
     proportion,
@@ -22,8 +22,8 @@ from hypersphere.evaluation.statistics.estimate import (
 )
 from hypersphere.evaluation.statistics.scores import Scores
 
-Metrics = dict[str, Figure | NotMeasurable]
-"""Figures by name: `accuracy`, `auc`, `eer`, `tar@far=1e-3`, `fnmr@fmr=1e-3`."""
+Metrics = dict[str, Estimate | NotMeasurable]
+"""Estimates by name: `accuracy`, `auc`, `eer`, `tar@far=1e-3`, `fnmr@fmr=1e-3`."""
 
 FARS = (1e-1, 1e-2, 1e-3, 1e-4, 1e-5, 1e-6)
 
@@ -52,7 +52,7 @@ def pair_metrics(
     replicates: int = 1000,
     seed: int = 0,
 ) -> Metrics:
-    """The figures of `curve_metrics` with intervals by bootstrap over subjects, for pairs that share people.
+    """The estimates of `curve_metrics` with intervals by bootstrap over subjects, for pairs that share people.
 
     Args:
         scores: (n,) similarities, higher for the same person.
@@ -73,16 +73,16 @@ def pair_metrics(
     metrics = curve_metrics(roc, fars)
     method = "bootstrap over subjects"
     for column, (name, value) in enumerate((("auc", roc.auc()), ("eer", roc.eer()))):
-        metrics[name] = percentile_figure(value, drawn[:, column], metrics[name].n, count, method)
+        metrics[name] = percentile_estimate(value, drawn[:, column], metrics[name].n, count, method)
     for column, far in enumerate(usable, start=2):
-        tar = percentile_figure(roc.tar_at(far), drawn[:, column], roc.genuine, count, method)
+        tar = percentile_estimate(roc.tar_at(far), drawn[:, column], roc.genuine, count, method)
         missed = float(roc.fnmr[roc.point_at(far)])
         metrics[rate_name("tar@far", far)] = tar
-        metrics[rate_name("fnmr@fmr", far)] = Figure(missed, 1 - tar.high, 1 - tar.low, tar.n, tar.interval)
+        metrics[rate_name("fnmr@fmr", far)] = Estimate(missed, 1 - tar.high, 1 - tar.low, tar.n, tar.interval)
     return metrics
 
 
-def accuracy_at(genuine: Scores, impostors: Scores, threshold: float) -> Figure:
+def accuracy_at(genuine: Scores, impostors: Scores, threshold: float) -> Estimate:
     """Share of right decisions at a threshold: accepted genuine pairs and impostor pairs that are not."""
     accepted, wrongly = (int(scores.at_least([threshold])[0]) for scores in (genuine, impostors))
     return proportion(accepted + impostors.total - wrongly, genuine.total + impostors.total)
@@ -102,7 +102,7 @@ class Verification:
         roc: over all pairs.
     """
 
-    accuracy: Figure
+    accuracy: Estimate
     deviation: float
     fold_accuracies: Floats
     fold_thresholds: Floats
@@ -139,10 +139,10 @@ def verify_pairs(
         thresholds.append(threshold)
         accuracies.append(float(right[inside].mean()))
     mean, total = float(np.mean(accuracies)), len(truth)
-    accuracy = Figure(mean, *wilson_interval(min(mean * total, total), total), total, "wilson")
+    accuracy = Estimate(mean, *wilson_interval(min(mean * total, total), total), total, "wilson")
     if subjects is not None:
         weights = PairWeights(total, subjects)
-        accuracy = percentile_figure(mean, weights.means(right, 1000, 0), total, weights.count, weights.name)
+        accuracy = percentile_estimate(mean, weights.means(right, 1000, 0), total, weights.count, weights.name)
     return Verification(
         accuracy,
         float(np.std(accuracies, ddof=1)),

@@ -1,4 +1,4 @@
-"""How others read a TAR off a curve: conventions to reproduce published figures with, not to choose."""
+"""How others read a TAR off a curve: conventions to reproduce published numbers with, not to choose."""
 
 from __future__ import annotations
 

@@ -12,12 +12,12 @@ from typing import Any
 from hypersphere.core import Reporter, read_json
 from hypersphere.core.read_arrays import read_npz
 from hypersphere.evaluation.arrays import Array
-from hypersphere.evaluation.results.metric_tables import figure_cells, not_measurable
+from hypersphere.evaluation.results.metric_tables import estimate_cells, not_measurable
 from hypersphere.evaluation.results.origin import origin
 from hypersphere.evaluation.results.report import flat
 from hypersphere.evaluation.results.result import SCHEMA, now
-from hypersphere.evaluation.statistics.choose_test import Both
-from hypersphere.evaluation.statistics.estimate import Figure, NotMeasurable, complement
+from hypersphere.evaluation.statistics.choose_test import ResultPair
+from hypersphere.evaluation.statistics.estimate import Estimate, NotMeasurable, complement
 from hypersphere.evaluation.statistics.paired_tests import Difference
 from hypersphere.plots import Page, points
 from hypersphere.version import __version__
@@ -29,7 +29,7 @@ NO_TEST = {
     "fixed": "not tested: a fact of prototypes or a minimum, which estimates nothing",
     "items": "not tested: its single outcomes are not kept",
 }
-"""Why a figure of two results stands without a test."""
+"""Why an estimate of two results stands without a test."""
 
 
 _NEEDED = {"protocol": str, "items_digest": str, "hypersphere": str, "options": dict}
@@ -43,13 +43,13 @@ class SavedResult:
     Args:
         folder: where it lies.
         table: of result.json.
-        metrics: its figures.
+        metrics: its estimates.
         items: the outcome of every item, where they were saved.
     """
 
     folder: Path
     table: Mapping[str, Any]
-    metrics: Mapping[str, Figure | NotMeasurable]
+    metrics: Mapping[str, Estimate | NotMeasurable]
     items: Mapping[str, Array]
 
 
@@ -58,8 +58,8 @@ class ComparedMetric:
     """A metric of two results; `difference`, second minus first, or `why_not` a paired test could not be made."""
 
     name: str
-    first: Figure | NotMeasurable
-    second: Figure | NotMeasurable
+    first: Estimate | NotMeasurable
+    second: Estimate | NotMeasurable
     difference: Difference | None
     why_not: str = ""
 
@@ -78,7 +78,7 @@ def read_result(folder: str | Path) -> SavedResult:
             raise ValueError(f"{path}: its {key!r} is missing or damaged")
     try:
         origin(table)
-        metrics = {name: _figure(entry) for name, entry in table["metrics"].items()}
+        metrics = {name: _estimate(entry) for name, entry in table["metrics"].items()}
     except (KeyError, TypeError, AttributeError, ValueError, OverflowError) as error:
         raise ValueError(f"{path}: its metrics are damaged ({error})") from None
     items = path.with_name("items.npz")
@@ -97,7 +97,7 @@ def compare_results(
     """The metrics that both have, with tests where decisions and scores of the same items are known.
 
     `accuracy` gets McNemar's exact test; rates of a curve, ranks, means and TPIR the paired bootstrap, over subjects
-    where known; figures by trials Student's paired t test. What cannot be tested says why.
+    where known; estimates by trials Student's paired t test. What cannot be tested says why.
 
     Args:
         first, second: of the same protocol and the same items.
@@ -109,7 +109,7 @@ def compare_results(
             raise ValueError(f"{first.folder} and {second.folder} are results of different {what}; nothing is paired")
     names = [name for name in first.metrics if name in second.metrics]
     reasons = {name: _untestable(name, first, second) for name in names}
-    tested: dict[str, Both] = {}
+    tested: dict[str, ResultPair] = {}
     rows = []
     for done, name in enumerate(names, start=1):
         owner, _, bare = name.rpartition("/")
@@ -147,9 +147,9 @@ def write_comparison(
         [[name, *(one[name] for one in both)] for name in both[0] if any(one[name] for one in both)],
         text=True,
     )
-    page.heading("Figures")
+    page.heading("Metrics")
     cells: list[Sequence[object] | str] = [
-        [row.name, *(figure_cells(figure)[0] for figure in (row.first, row.second)), *difference_cells(row)]
+        [row.name, *(estimate_cells(estimate)[0] for estimate in (row.first, row.second)), *difference_cells(row)]
         for row in shown_rows(rows)
     ]
     missing = not_measurable(unmeasured(rows))
@@ -177,13 +177,13 @@ def shown_rows(rows: Sequence[ComparedMetric]) -> list[ComparedMetric]:
     return [row for row in rows if row.name not in missing and complement(row.name) not in names]
 
 
-def unmeasured(rows: Sequence[ComparedMetric]) -> dict[str, Figure | NotMeasurable]:
+def unmeasured(rows: Sequence[ComparedMetric]) -> dict[str, Estimate | NotMeasurable]:
     """By name, what one of the results or both have not measured."""
     return {row.name: each for row in rows for each in (row.first, row.second) if isinstance(each, NotMeasurable)}
 
 
 def only_in_one(first: SavedResult, second: SavedResult) -> list[str]:
-    """Sentences on figures that one result has and the other has not."""
+    """Sentences on estimates that one result has and the other has not."""
     found = []
     for own, other in ((first, second), (second, first)):
         names = [name for name in own.metrics if name not in other.metrics]
@@ -196,17 +196,17 @@ def difference_cells(row: ComparedMetric) -> list[str]:
     """Difference, p and test, in words."""
     if row.difference is None or isinstance(row.first, NotMeasurable):
         return ["", "", row.why_not]
-    figure = row.difference.figure
-    numbers = figure.value, figure.low, figure.high
+    estimate = row.difference.estimate
+    numbers = estimate.value, estimate.low, estimate.high
     plain = "{:+.4g} [{:+.4g}, {:+.4g}]".format(*numbers)
     shown = points(*numbers) if row.first.unit == "share" else plain
     return [shown, "at most " * row.difference.at_floor + f"{row.difference.p_value:.3g}", row.difference.test]
 
 
-def _paired(first: SavedResult, second: SavedResult, owner: str, wanted: list[str], replicates: int) -> Both:
+def _paired(first: SavedResult, second: SavedResult, owner: str, wanted: list[str], replicates: int) -> ResultPair:
     """The outcomes of both results, item by item; a ValueError names the results whose items do not fit."""
     try:
-        return Both(_of(owner, first.items), _of(owner, second.items), wanted, replicates)
+        return ResultPair(_of(owner, first.items), _of(owner, second.items), wanted, replicates)
     except _MISFIT as error:
         raise ValueError(f"{first.folder}, {second.folder}: their items do not fit ({error})") from None
 
@@ -224,13 +224,13 @@ def _of(owner: str, items: Mapping[str, Array]) -> dict[str, Array]:
     return {name.removeprefix(start): each for name, each in items.items() if name.startswith(start)}
 
 
-def _figure(entry: Mapping[str, Any]) -> Figure | NotMeasurable:
+def _estimate(entry: Mapping[str, Any]) -> Estimate | NotMeasurable:
     if entry.get("not_measurable"):
         return NotMeasurable(int(entry["n"]), int(entry["needed"]))
     value, low, high = (float(entry[key]) for key in ("value", "low", "high"))
     if not all(map(math.isfinite, (value, low, high))):
         raise KeyError("a value that is not finite")
-    return Figure(value, low, high, int(entry["n"]), str(entry["interval"]), entry.get("unit", "share"))
+    return Estimate(value, low, high, int(entry["n"]), str(entry["interval"]), entry.get("unit", "share"))
 
 
 def _items(path: Path) -> dict[str, Array]:

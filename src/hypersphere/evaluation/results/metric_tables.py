@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from hypersphere.evaluation.statistics.estimate import (
-    Figure,
+    Estimate,
     NotMeasurable,
     RatePoint,
     complement,
@@ -15,7 +15,7 @@ from hypersphere.evaluation.statistics.estimate import (
 )
 from hypersphere.plots import interval, percent
 
-Metrics = Mapping[str, Figure | NotMeasurable]
+Metrics = Mapping[str, Estimate | NotMeasurable]
 
 _AXES = {"fmr": "far"}
 """Axes that are called otherwise and are the same."""
@@ -30,9 +30,9 @@ class MetricTable:
     caption: str
 
 
-def shown_value(number: float, figure: Figure) -> str:
-    """A number in the unit of a figure."""
-    match figure.unit:
+def shown_value(number: float, estimate: Estimate) -> str:
+    """A number in the unit of an estimate."""
+    match estimate.unit:
         case "share":
             return percent(number)
         case "degrees":
@@ -41,26 +41,26 @@ def shown_value(number: float, figure: Figure) -> str:
             return f"{number:.4g}"
 
 
-def figure_cells(figure: Figure | NotMeasurable) -> list[str]:
-    """Value, interval, count and kind of interval of a figure, in words."""
-    if isinstance(figure, NotMeasurable):
-        return [str(figure), "", f"{figure.n:,}", f"needs n={figure.needed:,}"]
-    value, low, high = (shown_value(number, figure) for number in (figure.value, figure.low, figure.high))
-    return [value, f"{low} to {high}", f"{figure.n:,}", figure.interval]
+def estimate_cells(estimate: Estimate | NotMeasurable) -> list[str]:
+    """Value, interval, count and kind of interval of an estimate, in words."""
+    if isinstance(estimate, NotMeasurable):
+        return [str(estimate), "", f"{estimate.n:,}", f"needs n={estimate.needed:,}"]
+    value, low, high = (shown_value(number, estimate) for number in (estimate.value, estimate.low, estimate.high))
+    return [value, f"{low} to {high}", f"{estimate.n:,}", estimate.interval]
 
 
 def metric_tables(metrics: Metrics) -> list[MetricTable]:
     """The measured metrics: first those that are not read off at a rate, then a table for each axis of rates."""
-    plain: dict[str, Figure] = {}
-    axes: dict[str, dict[str, dict[str, Figure]]] = {}
-    for name, figure in metrics.items():
+    plain: dict[str, Estimate] = {}
+    axes: dict[str, dict[str, dict[str, Estimate]]] = {}
+    for name, estimate in metrics.items():
         point = read_rate_name(name)
-        if isinstance(figure, NotMeasurable):
+        if isinstance(estimate, NotMeasurable):
             continue
         if point is None:
-            plain[name] = figure
+            plain[name] = estimate
         else:
-            axes.setdefault(_axis(point), {}).setdefault(_place(point), {})[point.metric] = figure
+            axes.setdefault(_axis(point), {}).setdefault(_place(point), {})[point.metric] = estimate
     first = [_plain_table(plain)] if plain else []
     return first + [_rate_table(rows) for rows in axes.values()]
 
@@ -68,15 +68,15 @@ def metric_tables(metrics: Metrics) -> list[MetricTable]:
 def not_measurable(metrics: Metrics) -> str:
     """A sentence on all metrics that the data are too few for; empty where there is none."""
     places: dict[str, list[bool]] = {}
-    for name, figure in metrics.items():
+    for name, estimate in metrics.items():
         point = read_rate_name(name)
-        places.setdefault(name if point is None else _place(point), []).append(isinstance(figure, Figure))
+        places.setdefault(name if point is None else _place(point), []).append(isinstance(estimate, Estimate))
     missing: dict[int, dict[str, int]] = {}
-    for name, figure in metrics.items():
-        if isinstance(figure, NotMeasurable):
+    for name, estimate in metrics.items():
+        if isinstance(estimate, NotMeasurable):
             point = read_rate_name(name)
             place = name if point is None else _place(point)
-            missing.setdefault(figure.n, {})[name if any(places[place]) else place] = figure.needed
+            missing.setdefault(estimate.n, {})[name if any(places[place]) else place] = estimate.needed
     parts = (
         f"with n={n:,}: " + ", ".join(f"{label} (needs {needed:,})" for label, needed in labels.items())
         for n, labels in missing.items()
@@ -86,7 +86,9 @@ def not_measurable(metrics: Metrics) -> str:
 
 def without_complements(metrics: Metrics) -> list[str]:
     """The names of the measured metrics, without an FNMR whose TAR is among them."""
-    return [name for name, figure in metrics.items() if isinstance(figure, Figure) and complement(name) not in metrics]
+    return [
+        name for name, estimate in metrics.items() if isinstance(estimate, Estimate) and complement(name) not in metrics
+    ]
 
 
 def _axis(point: RatePoint) -> str:
@@ -98,20 +100,20 @@ def _place(point: RatePoint) -> str:
     return f"{point.owner}/" * bool(point.owner) + rate_name(_axis(point), point.rate)
 
 
-def _plain_table(figures: Mapping[str, Figure]) -> MetricTable:
-    kinds = [figure.interval for figure in figures.values()]
-    rows = [[name, *figure_cells(figure)[:3]] for name, figure in figures.items()]
+def _plain_table(estimates: Mapping[str, Estimate]) -> MetricTable:
+    kinds = [estimate.interval for estimate in estimates.values()]
+    rows = [[name, *estimate_cells(estimate)[:3]] for name, estimate in estimates.items()]
     return _with_kinds(["metric", "value", "95 % interval", "n"], rows, kinds, "Intervals of 95 %")
 
 
-def _rate_table(rows: Mapping[str, Mapping[str, Figure]]) -> MetricTable:
+def _rate_table(rows: Mapping[str, Mapping[str, Estimate]]) -> MetricTable:
     metrics = list(dict.fromkeys(metric for row in rows.values() for metric in row))
     found, kinds = [], []
     for place, row in rows.items():
         cells = [_short(row[metric]) if metric in row else "–" for metric in metrics]
-        counts = dict.fromkeys(f"{figure.n:,}" for figure in row.values())
+        counts = dict.fromkeys(f"{estimate.n:,}" for estimate in row.values())
         found.append([place, *cells, ", ".join(counts)])
-        kinds.append(", ".join(dict.fromkeys(figure.interval for figure in row.values())))
+        kinds.append(", ".join(dict.fromkeys(estimate.interval for estimate in row.values())))
     return _with_kinds(["at", *metrics, "n"], found, kinds, "In brackets 95 % intervals")
 
 
@@ -123,5 +125,5 @@ def _with_kinds(header: list[str], rows: list[list[str]], kinds: list[str], inte
     return MetricTable([*header, "interval by"], full, f"{intervals}.")
 
 
-def _short(figure: Figure) -> str:
-    return f"{percent(figure.value)}\n{interval(figure.low, figure.high)}"
+def _short(estimate: Estimate) -> str:
+    return f"{percent(estimate.value)}\n{interval(estimate.low, estimate.high)}"

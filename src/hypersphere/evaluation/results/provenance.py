@@ -9,8 +9,8 @@ from pathlib import Path
 from hypersphere.core.files import file_digest
 
 
-def digest(items: Iterable[object]) -> str:
-    """Of the items that a result decides about: equal for results that can be compared item by item."""
+def items_digest(items: Iterable[object]) -> str:
+    """Hash of the decided items; equal digests mean that two results can be compared item by item."""
     return hashlib.sha256("\n".join(map(str, items)).encode()).hexdigest()[:16]
 
 

@@ -1,4 +1,4 @@
-"""A result as one offline page: whose it is, figures, curves, the worst pairs, options and rules."""
+"""A result as one offline page: whose it is, metrics, curves, the worst pairs, options and rules."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def write_report(result: Result, folder: str | Path, *, title: str = "", picture
     lost = lost_counts(result)
     if lost:
         page.text(f"Not all of the protocol was measured: {', '.join(lost)}.")
-    _add_figures(page, result)
+    _add_metrics(page, result)
     _add_folds(page, result)
     _add_curves(page, result)
     _add_worst(page, result, pictures)
@@ -87,8 +87,8 @@ def _lead(result: Result) -> str:
     return ", ".join(parts)
 
 
-def _add_figures(page: Page, result: Result) -> None:
-    page.heading("Figures")
+def _add_metrics(page: Page, result: Result) -> None:
+    page.heading("Metrics")
     missing = not_measurable(result.metrics)
     tables = metric_tables(result.metrics)
     for table in tables[:-1]:

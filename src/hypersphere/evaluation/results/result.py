@@ -1,4 +1,4 @@
-"""The result of a protocol: figures, the choices they depend on, and what a report draws; written as `result.json`."""
+"""The result of a protocol: metrics, the choices they depend on, and what a report draws; written as `result.json`."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from hypersphere.core.files import Staged
 from hypersphere.evaluation.arrays import Array, Floats
 from hypersphere.evaluation.metrics.roc import RULES, Roc
 from hypersphere.evaluation.metrics.verification import Metrics
-from hypersphere.evaluation.statistics.estimate import Figure, NotMeasurable
+from hypersphere.evaluation.statistics.estimate import Estimate, NotMeasurable
 from hypersphere.evaluation.statistics.histogram import ScoreHistogram
 from hypersphere.version import __version__
 
@@ -28,7 +28,7 @@ SCHEMA = 1
 """The version of result.json; a field that goes or changes its meaning raises it."""
 
 RULE_SENTENCES = tuple(rule.replace("\n", " ") for rule in re.split(r"\n(?=[A-Z])", RULES))
-"""`RULES`, one sentence or two about each figure."""
+"""`RULES`, one sentence or two about each estimate."""
 
 DRAWN_POINTS = 1000
 LISTED_NAMES = 1000
@@ -61,9 +61,9 @@ class Result:
 
     Args:
         protocol: its name.
-        metrics: figures by name, such as `accuracy`, `eer`, `tar@far=1e-3`; shares are fractions.
-        options: every declared choice that the figures depend on, as plain values.
-        rules: in sentences, how the figures are computed.
+        metrics: estimates by name, such as `accuracy`, `eer`, `tar@far=1e-3`; shares are fractions.
+        options: every declared choice that the metrics depend on, as plain values.
+        rules: in sentences, how the metrics are computed.
         counts: images, pairs; what was left out is counted as `LeftOut`.
         details: further plain values, such as the accuracy of every fold.
         curves: by name, for ROC and DET.
@@ -96,17 +96,17 @@ class Result:
     date: str = field(default_factory=now)
 
 
-def figure_table(figure: Figure | NotMeasurable) -> dict[str, Any]:
-    """A figure as result.json has it."""
-    if isinstance(figure, NotMeasurable):
-        return {"not_measurable": True, "n": figure.n, "needed": figure.needed}
+def estimate_table(estimate: Estimate | NotMeasurable) -> dict[str, Any]:
+    """An estimate as result.json has it."""
+    if isinstance(estimate, NotMeasurable):
+        return {"not_measurable": True, "n": estimate.n, "needed": estimate.needed}
     return {
-        "value": figure.value,
-        "low": figure.low,
-        "high": figure.high,
-        "n": figure.n,
-        "interval": figure.interval,
-        "unit": figure.unit,
+        "value": estimate.value,
+        "low": estimate.low,
+        "high": estimate.high,
+        "n": estimate.n,
+        "interval": estimate.interval,
+        "unit": estimate.unit,
     }
 
 
@@ -118,7 +118,7 @@ def result_table(result: Result) -> dict[str, Any]:
         "command": result.command,
         "date": result.date,
         "protocol": result.protocol,
-        "metrics": {name: figure_table(figure) for name, figure in result.metrics.items()},
+        "metrics": {name: estimate_table(estimate) for name, estimate in result.metrics.items()},
         "options": _plain(result.options),
         "rules": list(result.rules),
         "counts": _plain(result.counts),

@@ -10,7 +10,7 @@ import numpy.typing as npt
 from hypersphere.core import check_integer
 from hypersphere.evaluation.arrays import Array, Floats, Ints, labels_for, scored_pairs
 from hypersphere.evaluation.metrics.roc import Roc, curve_thresholds
-from hypersphere.evaluation.statistics.estimate import Figure, Unit, wilson_interval
+from hypersphere.evaluation.statistics.estimate import Estimate, Unit, wilson_interval
 from hypersphere.evaluation.statistics.scores import SortedScores
 
 Subjects = tuple[npt.ArrayLike, npt.ArrayLike]
@@ -112,13 +112,13 @@ def bootstrap_mean(
     unit: Unit = "share",
     replicates: int = 1000,
     seed: int = 0,
-) -> Figure:
+) -> Estimate:
     """The mean of values, one for each sample, with the interval of drawing their subjects.
 
     Args:
         values: (n,) numbers, such as average precisions, or whether decisions are right.
         subjects: (n,) whose sample each is; without, every sample is a subject of its own.
-        share: whether the mean is a share of decisions, as `percentile_figure` asks.
+        share: whether the mean is a share of decisions, as `percentile_estimate` asks.
         unit: of the values.
         replicates: how many draws.
         seed: of the draws.
@@ -129,15 +129,15 @@ def bootstrap_mean(
     sums, counts = np.bincount(member, weights=numbers), np.bincount(member)
     drawn = [float(w @ sums) / float(w @ counts) for w in subject_draws(len(counts), replicates, seed)]
     name = "bootstrap over samples" if subjects is None else "bootstrap over subjects"
-    return percentile_figure(
+    return percentile_estimate(
         float(numbers.mean()), np.array(drawn), len(numbers), len(counts), name, share=share, unit=unit
     )
 
 
-def percentile_figure(
+def percentile_estimate(
     value: float, drawn: Floats, n: int, subjects: int, name: str, *, share: bool = True, unit: Unit = "share"
-) -> Figure:
-    """A figure with the 2.5 and 97.5 percentiles of its replicates, widened to hold the value itself.
+) -> Estimate:
+    """An estimate with the 2.5 and 97.5 percentiles of its replicates, widened to hold the value itself.
 
     Where these are the same for a share of decisions (no error was seen, so hardly any could be drawn) the interval is
     Wilson's for as many decisions as there are subjects: drawing again what was seen cannot show what was not.
@@ -147,5 +147,5 @@ def percentile_figure(
         raise ValueError("no replicate could be measured; there are too few subjects to bootstrap")
     low, high = (float(bound) for bound in np.quantile(known, [0.025, 0.975]))
     if share and low == high == value:
-        return Figure(value, *wilson_interval(value * subjects, subjects), n, "wilson over subjects")
-    return Figure(value, min(value, low), max(value, high), n, name, unit)
+        return Estimate(value, *wilson_interval(value * subjects, subjects), n, "wilson over subjects")
+    return Estimate(value, min(value, low), max(value, high), n, name, unit)

@@ -23,11 +23,11 @@ from hypersphere.evaluation.statistics.paired_tests import (
 )
 
 _DECISIONS = {"accuracy": "right", "accuracy_hik_svm": "right_hik_svm"}
-"""The items that say, one by one, whether a figure counts them."""
+"""The items that say, one by one, whether an estimate counts them."""
 
 
 @dataclass(frozen=True, eq=False)
-class Both:
+class ResultPair:
     """The items of two results of the same data.
 
     Args:
@@ -83,7 +83,7 @@ class Both:
 
     @cached_property
     def _of_curves(self) -> dict[str, Difference]:
-        """The tests of all wanted figures of the curves: curves are drawn once for all of them."""
+        """The tests of all wanted estimates of the curves: curves are drawn once for all of them."""
         same = self.first["same"]
         found = {name: _reading(name, int(same.sum()), len(same)) for name in self.wanted}
         readings = {name: reading for name, reading in found.items() if reading is not None}

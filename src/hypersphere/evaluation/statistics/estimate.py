@@ -1,4 +1,4 @@
-"""A figure is a value, a 95 % interval and a count; what the data cannot measure is said so and never a number."""
+"""An estimate is a value, a 95 % interval and a count; what the data cannot measure is said so and never a number."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
 Unit = Literal["share", "degrees", "cosine", "ratio"]
-"""What a figure is measured in; a share is a fraction and is shown in percent."""
+"""What an estimate is measured in; a share is a fraction and is shown in percent."""
 
 Z = 1.959963984540054
 """The 97.5 % point of the normal distribution: every interval here is of 95 %."""
 
 
 @dataclass(frozen=True)
-class Figure:
+class Estimate:
     """A measured value.
 
     Args:
@@ -46,7 +46,7 @@ class Figure:
 
 @dataclass(frozen=True)
 class NotMeasurable:
-    """A figure that the data are too few for.
+    """An estimate that the data are too few for.
 
     Args:
         n: what there is of the decisions that would be needed.
@@ -107,19 +107,19 @@ def area_interval(area: float, genuine: int, impostors: int) -> tuple[float, flo
     return ends[0], ends[1]
 
 
-def proportion(hits: float, total: int) -> Figure:
+def proportion(hits: float, total: int) -> Estimate:
     """hits / total with its Wilson interval."""
-    return Figure(hits / max(1, total), *wilson_interval(hits, total), total, "wilson")
+    return Estimate(hits / max(1, total), *wilson_interval(hits, total), total, "wilson")
 
 
-def guaranteed_proportion(hits: int, total: int) -> Figure:
+def guaranteed_proportion(hits: int, total: int) -> Estimate:
     """hits / total with its Clopper-Pearson interval: for rates that are promises, as a false-accept rate is."""
-    return Figure(hits / max(1, total), *clopper_pearson_interval(hits, total), total, "clopper-pearson")
+    return Estimate(hits / max(1, total), *clopper_pearson_interval(hits, total), total, "clopper-pearson")
 
 
-def exact(value: float, n: int, unit: Unit) -> Figure:
+def exact(value: float, n: int, unit: Unit) -> Estimate:
     """A fact of the data, such as a minimum over them, which estimates nothing."""
-    return Figure(value, value, value, n, "exact", unit)
+    return Estimate(value, value, value, n, "exact", unit)
 
 
 def check_measurable(rate: float, n: int) -> NotMeasurable | None:

@@ -13,21 +13,21 @@ from hypersphere.evaluation.arrays import Array, Bools, Floats, Ints
 from hypersphere.evaluation.metrics.identification import open_set_curve, open_set_draws
 from hypersphere.evaluation.metrics.roc import Roc, roc_curve
 from hypersphere.evaluation.statistics.bootstrap import PairWeights, Subjects, bootstrap_roc, subject_draws
-from hypersphere.evaluation.statistics.estimate import Figure, NotMeasurable, Z, check_measurable
+from hypersphere.evaluation.statistics.estimate import Estimate, NotMeasurable, Z, check_measurable
 
 
 @dataclass(frozen=True)
 class Difference:
-    """The second system's figure minus the first's.
+    """The second system's estimate minus the first's.
 
     Args:
-        figure: the difference with its interval.
+        estimate: the difference with its interval.
         p_value: two-sided, of no difference.
         test: its name.
         at_floor: whether `p_value` is the least that so many draws can show: the true one is at most that.
     """
 
-    figure: Figure
+    estimate: Estimate
     p_value: float
     test: str
     at_floor: bool = False
@@ -54,7 +54,7 @@ def mcnemar(first_right: npt.ArrayLike, second_right: npt.ArrayLike) -> Differen
     half = Z * math.sqrt(max(0.0, (changed + 1) / (n + 2) - middle**2) / (n + 2))
     value = (only_second - only_first) / n
     low, high = max(-1.0, middle - half), min(1.0, middle + half)
-    return Difference(Figure(value, min(low, value), max(high, value), n, "agresti-min"), p, "mcnemar, exact")
+    return Difference(Estimate(value, min(low, value), max(high, value), n, "agresti-min"), p, "mcnemar, exact")
 
 
 def compare_accuracy(
@@ -78,7 +78,7 @@ def compare_accuracy(
         seed: of the draws.
 
     Example:
-        >>> compare_accuracy([True, False], [True, True], subjects=([0, 0], [0, 1])).figure.value
+        >>> compare_accuracy([True, False], [True, True], subjects=([0, 0], [0, 1])).estimate.value
         0.5
     """
     one, two = _decisions(first_right, second_right)
@@ -106,7 +106,7 @@ def compare_repeated(
         seed: of the draws.
 
     Example:
-        >>> compare_repeated([[True, False]], [[True, True], [True, True]], subjects=([0, 0], [0, 1])).figure.value
+        >>> compare_repeated([[True, False]], [[True, True], [True, True]], subjects=([0, 0], [0, 1])).estimate.value
         0.5
     """
     one, two = (np.atleast_2d(np.asarray(right, dtype=bool)).astype(float) for right in (first_right, second_right))
@@ -248,7 +248,7 @@ def compare_trials(first: npt.ArrayLike, second: npt.ArrayLike) -> Difference:
     """The difference of two systems' means over the same trials, by Student's paired t test.
 
     Args:
-        first, second: (trials,) figures.
+        first, second: (trials,) estimates.
     """
     from scipy.special import stdtr, stdtrit
 
@@ -257,7 +257,9 @@ def compare_trials(first: npt.ArrayLike, second: npt.ArrayLike) -> Difference:
     error = float(gain.std(ddof=1)) / count**0.5
     half = float(stdtrit(count - 1, 0.975)) * error
     p = 2 * float(stdtr(count - 1, -abs(mean) / error)) if error > 0 else float(mean == 0)
-    return Difference(Figure(mean, mean - half, mean + half, count, "student t over trials"), p, "paired t over trials")
+    return Difference(
+        Estimate(mean, mean - half, mean + half, count, "student t over trials"), p, "paired t over trials"
+    )
 
 
 def compare_lowered(
@@ -266,7 +268,7 @@ def compare_lowered(
     """The difference of two systems' mean - sd over the same trials (BLUFR), by drawing trials.
 
     Args:
-        first, second: (trials,) figures.
+        first, second: (trials,) estimates.
         replicates: how many draws.
         seed: of the draws.
     """
@@ -288,8 +290,8 @@ def _drawn_difference(value: float, drawn: Floats, n: int, name: str) -> Differe
     low, high = np.quantile(known, [0.025, 0.975])
     against = min(int((known <= 0).sum()), int((known >= 0).sum()))
     p = 2 * (1 + against) / (1 + len(known))
-    figure = Figure(value, min(value, float(low)), max(value, float(high)), n, name)
-    return Difference(figure, min(1.0, p), f"paired {name}", at_floor=against == 0)
+    estimate = Estimate(value, min(value, float(low)), max(value, float(high)), n, name)
+    return Difference(estimate, min(1.0, p), f"paired {name}", at_floor=against == 0)
 
 
 def _decisions(first_right: npt.ArrayLike, second_right: npt.ArrayLike) -> tuple[Bools, Bools]:

@@ -111,7 +111,7 @@ class Evidence:
         """The gain of one setting over another in decisions of the same things; None where a run stopped itself.
 
         Args:
-            better, worse: the second's figure is subtracted.
+            better, worse: the second's value is subtracted.
             outcome: which decisions.
             against: of the second, where they have another name.
             few: only those of the last so many classes.

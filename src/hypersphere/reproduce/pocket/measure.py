@@ -112,8 +112,8 @@ def measure_people(embed_: Embed, unseen: ImageSource) -> tuple[Numbers, Arrays]
     )
     arrays["precisions"] = ranked.average_precisions.astype(np.float32)
     numbers["precisions"] = 100 * ranked.mean_ap.value
-    for rank, figure in ranked.cmc.items():
-        numbers[f"rank-{rank}"] = 100 * figure.value
+    for rank, estimate in ranked.cmc.items():
+        numbers[f"rank-{rank}"] = 100 * estimate.value
     return numbers, arrays
 
 

@@ -28,11 +28,11 @@ from hypersphere.evaluation.protocols.official_files import (
 from hypersphere.evaluation.protocols.registry import PROTOCOLS
 from hypersphere.evaluation.protocols.worst import HighestPairs, worst_pairs
 from hypersphere.evaluation.results.decisions import TRIALS as BY_TRIALS
-from hypersphere.evaluation.results.provenance import digest, file_digests, joined_files
+from hypersphere.evaluation.results.provenance import file_digests, items_digest, joined_files
 from hypersphere.evaluation.results.result import RULE_SENTENCES, Result, ScoredPair
-from hypersphere.evaluation.statistics.bootstrap import percentile_figure, subject_draws
+from hypersphere.evaluation.statistics.bootstrap import percentile_estimate, subject_draws
 from hypersphere.evaluation.statistics.estimate import (
-    Figure,
+    Estimate,
     NotMeasurable,
     check_measurable,
     rate_name,
@@ -138,7 +138,7 @@ class Blufr:
             histograms=histograms,
             worst=worst,
             items={f"{BY_TRIALS}{name}": detail["trials"] for name, detail in details.items()},
-            items_digest=digest(kept_names(self.names, rows >= 0)),
+            items_digest=items_digest(kept_names(self.names, rows >= 0)),
             files=joined_files([self.files, embeddings.files]),
             left_out=left_out,
         )
@@ -225,7 +225,7 @@ def _summarise(name: str, curves: list[Roc], rate: float, metrics: Metrics, deta
     metrics[lowered] = metrics[name]
     if deviation > 0:
         drawn = np.array([_lowered(np.repeat(values, times)) for times in subject_draws(len(values), 1000, 0)])
-        metrics[lowered] = percentile_figure(
+        metrics[lowered] = percentile_estimate(
             _lowered(values), drawn, len(values), len(values), "bootstrap over trials", share=False
         )
     details[name] = {"trials": values, "sd": deviation}
@@ -235,14 +235,14 @@ def _lowered(values: Floats) -> float:
     return float(values.mean() - values.std(ddof=1))
 
 
-def _mean(values: Floats, deviation: float) -> Figure:
+def _mean(values: Floats, deviation: float) -> Estimate:
     from scipy.special import stdtrit
 
     mean, count = float(values.mean()), len(values)
     if deviation == 0:
-        return Figure(mean, *wilson_interval(mean * count, count), count, "wilson over trials")
+        return Estimate(mean, *wilson_interval(mean * count, count), count, "wilson over trials")
     half = float(stdtrit(count - 1, 0.975)) * deviation / count**0.5
-    return Figure(mean, max(0.0, mean - half), min(1.0, mean + half), count, "student t over trials")
+    return Estimate(mean, max(0.0, mean - half), min(1.0, mean + half), count, "student t over trials")
 
 
 def read_blufr(path: str | Path) -> Blufr:

@@ -36,7 +36,7 @@ from hypersphere.evaluation.protocols.official_files import (
 from hypersphere.evaluation.protocols.registry import PROTOCOLS
 from hypersphere.evaluation.protocols.worst import SHOWN
 from hypersphere.evaluation.results.decisions import outcomes
-from hypersphere.evaluation.results.provenance import digest, file_digests, joined_files
+from hypersphere.evaluation.results.provenance import file_digests, items_digest, joined_files
 from hypersphere.evaluation.results.result import Result, ScoredPair
 from hypersphere.evaluation.statistics.estimate import proportion
 from hypersphere.evaluation.statistics.histogram import COSINES, ScoreHistogram, score_histogram
@@ -125,7 +125,7 @@ class Classify:
         }
         if self.class_counts is not None:
             groups = accuracy_by_shots(right, labels, self.class_counts)
-            metrics.update({f"accuracy_{name}": figure for name, figure in groups.items()})
+            metrics.update({f"accuracy_{name}": estimate for name, estimate in groups.items()})
         return Result(
             protocol="classify",
             metrics=metrics,
@@ -135,7 +135,7 @@ class Classify:
             histograms={"samples": _histogram(decided, similarity)},
             worst={"mistakes": _mistakes(kept_names(self.names, here), labels, decided)},
             items={"right": right, "labels": labels, **_outcomes(right, labels, found, self.class_counts)},
-            items_digest=digest(kept_names(self.names, here)),
+            items_digest=items_digest(kept_names(self.names, here)),
             files=joined_files([self.files, embeddings.files]),
             left_out=left_out,
         )
@@ -183,7 +183,7 @@ def _read_list(path: Path) -> tuple[tuple[str, ...], Ints]:
 
 
 def _outcomes(right: Bools, labels: Ints, found: Margins, class_counts: Ints | None) -> dict[str, Array]:
-    """What single samples, and in groups single classes, add to the figures."""
+    """What single samples, and in groups single classes, add to the estimates."""
     items = outcomes({"sample_margin": found.each, "sample_margin_share_positive": found.each > 0})
     groups = {} if class_counts is None else class_accuracies(right, labels, class_counts)
     for name, (classes, accuracies, _) in groups.items():

@@ -18,7 +18,7 @@ from hypersphere.evaluation.protocols.worst import HighestPairs, worst_pairs
 from hypersphere.evaluation.results.decisions import outcomes
 from hypersphere.evaluation.results.result import LeftOut
 from hypersphere.evaluation.statistics.bootstrap import bootstrap_mean
-from hypersphere.evaluation.statistics.estimate import Figure, check_measurable, rate_name
+from hypersphere.evaluation.statistics.estimate import Estimate, check_measurable, rate_name
 from hypersphere.evaluation.statistics.histogram import score_histogram
 from hypersphere.evaluation.statistics.score_counts import ScoreCounts
 from hypersphere.evaluation.statistics.scores import SortedScores
@@ -100,7 +100,7 @@ def verify_templates(
     roc = roc_from(held, impostors)
     owners = left[genuine_at]
     farthest.add(-genuine, owners, right[genuine_at])
-    metrics, accepted = _tar_figures(roc, genuine, owners, rule, fars)
+    metrics, accepted = _tar_estimates(roc, genuine, owners, rule, fars)
     return Part(
         metrics=metrics,
         counts={
@@ -119,10 +119,10 @@ def verify_templates(
     )
 
 
-def _tar_figures(
+def _tar_estimates(
     roc: Roc, genuine: Array, owners: Array, rule: str, fars: Sequence[float]
 ) -> tuple[Metrics, dict[str, Floats]]:
-    """The figures of the curve, TAR by the rule with intervals that draw templates; and what single pairs add to it."""
+    """The metrics of the curve, TAR by the rule with intervals that draw templates; and what single pairs add."""
     metrics, each = curve_metrics(roc, fars), {}
     for far in fars:
         if check_measurable(far, roc.impostors) is not None:
@@ -131,7 +131,7 @@ def _tar_figures(
         tar = bootstrap_mean(accepted, owners)
         name, missed = rate_name("tar@far", far), rate_name("fnmr@fmr", far)
         metrics[name], each[name] = tar, accepted
-        metrics[missed] = Figure(1 - tar.value, 1 - tar.high, 1 - tar.low, tar.n, tar.interval)
+        metrics[missed] = Estimate(1 - tar.value, 1 - tar.high, 1 - tar.low, tar.n, tar.interval)
         each[missed] = 1 - accepted
     return metrics, each
 

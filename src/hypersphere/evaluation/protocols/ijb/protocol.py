@@ -35,7 +35,7 @@ from hypersphere.evaluation.protocols.official_files import (
 )
 from hypersphere.evaluation.protocols.registry import PROTOCOLS
 from hypersphere.evaluation.protocols.templates import Pooling, left_to_do, pool_templates
-from hypersphere.evaluation.results.provenance import digest, file_digests, joined_files
+from hypersphere.evaluation.results.provenance import file_digests, items_digest, joined_files
 from hypersphere.evaluation.results.result import RULE_SENTENCES, LeftOut, Result
 
 TASKS = ("1:1", "1:N")
@@ -196,7 +196,7 @@ class Ijb:
             histograms=whole.histograms,
             worst=whole.worst,
             items=whole.items,
-            items_digest=digest([*kept_names(self.names, rows >= 0), *self.files.values()]),
+            items_digest=items_digest([*kept_names(self.names, rows >= 0), *self.files.values()]),
             files=joined_files([self.files, embeddings.files]),
             left_out=left_out,
         )

@@ -27,7 +27,7 @@ from hypersphere.evaluation.metrics.verification import Metrics
 from hypersphere.evaluation.protocols.worst import HighestPairs, worst_pairs
 from hypersphere.evaluation.results.decisions import MATED, OPEN_SET, SUBJECT, outcomes
 from hypersphere.evaluation.results.result import ScoredPair
-from hypersphere.evaluation.statistics.bootstrap import bootstrap_mean, percentile_figure
+from hypersphere.evaluation.statistics.bootstrap import bootstrap_mean, percentile_estimate
 from hypersphere.evaluation.statistics.estimate import check_measurable, rate_name
 from hypersphere.evaluation.statistics.histogram import ScoreHistogram, score_histogram
 from hypersphere.evaluation.statistics.score_counts import ScoreCounts
@@ -122,8 +122,8 @@ def search_official(
         if progress is not None:
             progress(done * len(probes.subjects), len(galleries) * len(probes.subjects))
     places, people = np.concatenate(ranks), np.concatenate(owners)
-    for rank, figure in cmc(places, RANKS, people).items():
-        found.metrics[f"rank-{rank}"] = figure
+    for rank, estimate in cmc(places, RANKS, people).items():
+        found.metrics[f"rank-{rank}"] = estimate
         found.items |= outcomes({f"rank-{rank}": found_by(places, rank)}, people)
     found.cmc["1:N"] = _rates(places)
     found.worst |= _named(worst_pairs(closest, farthest, lambda template: shown[template]), "1:N")
@@ -136,7 +136,7 @@ def search_official(
             continue
         values = [curve.tar_at(rate) for curve in curves]
         value, count = float(np.mean(values)), len(np.unique(probes.subjects))
-        found.metrics[name] = percentile_figure(
+        found.metrics[name] = percentile_estimate(
             value, together[:, usable.index(rate)], len(places), count, "bootstrap over subjects"
         )
         found.details[name] = dict(zip(galleries, values, strict=True))
@@ -191,8 +191,8 @@ def search_merged(
         histograms={"1:N, merged": picture},
         worst=_named(worst_pairs(closest, farthest, lambda template: shown[template]), "1:N, merged"),
     )
-    for rank, figure in cmc(places, RANKS, probes.subjects).items():
-        found.metrics[f"merged_rank-{rank}"] = figure
+    for rank, estimate in cmc(places, RANKS, probes.subjects).items():
+        found.metrics[f"merged_rank-{rank}"] = estimate
         found.items |= outcomes({f"merged_rank-{rank}": found_by(places, rank)}, probes.subjects)
     for rate in fpirs:
         name = rate_name("merged_tpir@fpir", rate)

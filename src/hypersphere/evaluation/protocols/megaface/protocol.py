@@ -28,7 +28,7 @@ from hypersphere.evaluation.protocols.official_files import (
 )
 from hypersphere.evaluation.protocols.registry import PROTOCOLS
 from hypersphere.evaluation.results.decisions import outcomes
-from hypersphere.evaluation.results.provenance import digest, file_digests, joined_files
+from hypersphere.evaluation.results.provenance import file_digests, items_digest, joined_files
 from hypersphere.evaluation.results.result import RULE_SENTENCES, LeftOut, Result, ScoredPair
 from hypersphere.evaluation.statistics.bootstrap import bootstrap_mean
 from hypersphere.evaluation.statistics.estimate import check_measurable, rate_name
@@ -51,7 +51,7 @@ RULES = (
     "noise) puts the sum of the person's clean unit vectors in the place of a noisy probe, and a noisy distractor is "
     "never accepted, but counted.",
     "Intervals draw the people of the probes, the distractors and thresholds held.",
-    "The histogram's impostor pairs are of so many distractors as its legend says; figures are of all.",
+    "The histogram's impostor pairs are of so many distractors as its legend says; metrics are of all.",
 )
 
 
@@ -145,7 +145,7 @@ class Megaface:
         tail.total = len(units) * total
         places = ranks_among(genuine, Matches(nearest.indices[left], nearest.scores[left]))
         roc = tail_roc(genuine, tail)
-        metrics: Metrics = {f"rank-{rank}": figure for rank, figure in cmc(places, ranks, people[left]).items()}
+        metrics: Metrics = {f"rank-{rank}": estimate for rank, estimate in cmc(places, ranks, people[left]).items()}
         outcome = {name: places <= int(name.removeprefix("rank-")) for name in metrics}
         for far in fars:
             missing, name = check_measurable(far, roc.impostors), rate_name("tar@far", far)
@@ -179,7 +179,9 @@ class Megaface:
             cmc={"FaceScrub among distractors": np.array([(places <= rank).mean() for rank in range(1, depth + 1)])},
             worst=_worst(names, left, right, genuine, nearest, others),
             items=outcomes(outcome, people[left]),
-            items_digest=digest([*names, *(name for name, row in zip(listed, far_rows, strict=True) if row >= 0)]),
+            items_digest=items_digest(
+                [*names, *(name for name, row in zip(listed, far_rows, strict=True) if row >= 0)]
+            ),
             files=joined_files([self.files, embeddings.files, {} if distractors is None else distractors.files]),
             left_out=left_out,
         )

@@ -1,4 +1,4 @@
-"""MegaFace's search: every probe against all distractors, of which only what decides the figures is kept."""
+"""MegaFace's search: every probe against all distractors, of which only what decides the estimates is kept."""
 
 from __future__ import annotations
 

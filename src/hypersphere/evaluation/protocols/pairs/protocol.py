@@ -27,10 +27,10 @@ from hypersphere.evaluation.protocols.pairs.pair_list import PairList
 from hypersphere.evaluation.protocols.pairs.pair_rows import PairRows, pooled
 from hypersphere.evaluation.protocols.worst import worst_decisions
 from hypersphere.evaluation.results.decisions import outcomes
-from hypersphere.evaluation.results.provenance import digest, joined_files
+from hypersphere.evaluation.results.provenance import items_digest, joined_files
 from hypersphere.evaluation.results.result import RULE_SENTENCES, LeftOut, Result
-from hypersphere.evaluation.statistics.bootstrap import PairWeights, Subjects, percentile_figure
-from hypersphere.evaluation.statistics.estimate import Figure
+from hypersphere.evaluation.statistics.bootstrap import PairWeights, Subjects, percentile_estimate
+from hypersphere.evaluation.statistics.estimate import Estimate
 from hypersphere.evaluation.statistics.histogram import MEAN_OF_FOLDS, score_histogram
 from hypersphere.evaluation.statistics.scores import SortedScores
 
@@ -40,7 +40,7 @@ RULES = (
     *RULE_SENTENCES,
 )
 POOLED_RULE = (
-    "Pooled: figures without the name of a set are of all pairs of all sets together, at common thresholds; fold k is "
+    "Pooled: metrics without the name of a set are of all pairs of all sets together, at common thresholds; fold k is "
     "fold k of every set."
 )
 LEARNED_RULE = (
@@ -87,7 +87,7 @@ def evaluate_pairs(
     details: dict[str, Any] = {}
     for title, one in measured.items():
         prefix = f"{title}/" if title else ""
-        metrics |= {f"{prefix}{name}": figure for name, figure in one.metrics.items()}
+        metrics |= {f"{prefix}{name}": estimate for name, estimate in one.metrics.items()}
         details[title or "all"] = one.details
     main = measured[""]
     pairs = whole.pairs
@@ -197,12 +197,12 @@ def _items(data: PairRows, measured: _Measured) -> dict[str, Array]:
     return items
 
 
-def _share(right: npt.ArrayLike, people: Subjects | None) -> Figure:
+def _share(right: npt.ArrayLike, people: Subjects | None) -> Estimate:
     """The share of right decisions, with the interval of drawing people where they are known, pairs otherwise."""
     numbers = np.asarray(right, dtype=np.float64)
     weights = PairWeights(len(numbers), people)
     drawn = weights.means(numbers, 1000, 0)
-    return percentile_figure(float(numbers.mean()), drawn, len(numbers), weights.count, weights.name)
+    return percentile_estimate(float(numbers.mean()), drawn, len(numbers), weights.count, weights.name)
 
 
 def _numbered(subjects: tuple[Sequence[str], Sequence[str]]) -> tuple[Ints, Ints]:
@@ -213,4 +213,4 @@ def _numbered(subjects: tuple[Sequence[str], Sequence[str]]) -> tuple[Ints, Ints
 
 def _digest(pairs: PairList) -> str:
     rows = zip(pairs.left, pairs.right, pairs.same.tolist(), pairs.folds.tolist(), strict=True)
-    return digest(f"{left}\t{right}\t{same}\t{fold}" for left, right, same, fold in rows)
+    return items_digest(f"{left}\t{right}\t{same}\t{fold}" for left, right, same, fold in rows)

@@ -26,7 +26,7 @@ from hypersphere.evaluation.protocols.official_files import (
 from hypersphere.evaluation.protocols.registry import PROTOCOLS
 from hypersphere.evaluation.protocols.worst import SHOWN
 from hypersphere.evaluation.results.decisions import outcomes
-from hypersphere.evaluation.results.provenance import digest, joined_files
+from hypersphere.evaluation.results.provenance import items_digest, joined_files
 from hypersphere.evaluation.results.result import LeftOut, Result, ScoredPair
 
 RULES = (
@@ -105,7 +105,7 @@ class Reid:
         depth = min(50, int(there.sum()))
         return Result(
             protocol="reid",
-            metrics={"map": found.mean_ap, **{f"rank-{rank}": figure for rank, figure in found.cmc.items()}},
+            metrics={"map": found.mean_ap, **{f"rank-{rank}": estimate for rank, estimate in found.cmc.items()}},
             options={"similarity": "cosine", "area": area, **common_options(embeddings, allow_missing)},
             rules=RULES,
             counts={
@@ -125,7 +125,7 @@ class Reid:
                 },
                 people[here][answered],
             ),
-            items_digest=digest(kept_names(self.names, rows >= 0)),
+            items_digest=items_digest(kept_names(self.names, rows >= 0)),
             files=joined_files([self.files, embeddings.files]),
             left_out={**left_out, "queries_without_mate": without},
         )
@@ -168,7 +168,7 @@ def read_reid(path: str | Path) -> Reid:
     check_names(names, str(path))
     protocol = reid_among(names, path)
     named = {"query": protocol.queries, "gallery": protocol.gallery}
-    return replace(protocol, files={f"{FOLDERS[split]} (names)": digest(each) for split, each in named.items()})
+    return replace(protocol, files={f"{FOLDERS[split]} (names)": items_digest(each) for split, each in named.items()})
 
 
 def reid_among(names: Sequence[str], path: str | Path = "names") -> Reid:

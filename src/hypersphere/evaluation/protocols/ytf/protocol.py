@@ -23,10 +23,10 @@ from hypersphere.evaluation.protocols.official_files import (
 from hypersphere.evaluation.protocols.registry import PROTOCOLS
 from hypersphere.evaluation.protocols.worst import worst_decisions
 from hypersphere.evaluation.protocols.ytf.svm import intersection_kernel, train_svm
-from hypersphere.evaluation.results.provenance import digest, file_digests, joined_files
+from hypersphere.evaluation.results.provenance import file_digests, items_digest, joined_files
 from hypersphere.evaluation.results.result import RULE_SENTENCES, LeftOut, Result
-from hypersphere.evaluation.statistics.bootstrap import PairWeights, percentile_figure
-from hypersphere.evaluation.statistics.estimate import Figure
+from hypersphere.evaluation.statistics.bootstrap import PairWeights, percentile_estimate
+from hypersphere.evaluation.statistics.estimate import Estimate
 from hypersphere.evaluation.statistics.histogram import MEAN_OF_FOLDS, score_histogram
 from hypersphere.evaluation.statistics.scores import SortedScores
 
@@ -173,7 +173,7 @@ class Ytf:
                 found.fold_thresholds[np.unique(split, return_inverse=True)[1]],
             ),
             items=items,
-            items_digest=digest((self.left[pair], self.right[pair]) for pair in kept.tolist()),
+            items_digest=items_digest((self.left[pair], self.right[pair]) for pair in kept.tolist()),
             files=joined_files([self.files, embeddings.files]),
             left_out=left_out,
         )
@@ -284,7 +284,7 @@ def _histogram(matrix: Array, bins: int) -> Floats:
     return counts / matrix.size
 
 
-def _accuracy(each: Floats, right: Bools, people: tuple[Ints, Ints]) -> Figure:
+def _accuracy(each: Floats, right: Bools, people: tuple[Ints, Ints]) -> Estimate:
     weights = PairWeights(len(right), people)
     drawn = np.array([float(w @ right) / w.sum() if w.any() else np.nan for w in weights.draws(1000, 0)])
-    return percentile_figure(float(each.mean()), drawn, len(right), weights.count, weights.name)
+    return percentile_estimate(float(each.mean()), drawn, len(right), weights.count, weights.name)

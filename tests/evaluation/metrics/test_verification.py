@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hypersphere.evaluation import Figure, NotMeasurable, curve_metrics, pair_metrics, roc_curve, verify_pairs
+from hypersphere.evaluation import Estimate, NotMeasurable, curve_metrics, pair_metrics, roc_curve, verify_pairs
 from tests.evaluation import reference
 
 
@@ -61,9 +61,9 @@ def test_metrics_by_name() -> None:
         *(f"{name}=1e-{k}" for name in ("tar@far", "fnmr@fmr") for k in (2, 3, 4)),
     }
     assert metrics["tar@far=1e-4"] == metrics["fnmr@fmr=1e-4"] == NotMeasurable(3000, 30_000)
-    measured = [figure for figure in metrics.values() if isinstance(figure, Figure)]
+    measured = [estimate for estimate in metrics.values() if isinstance(estimate, Estimate)]
     assert len(measured) == 6
-    assert all(figure.low < figure.value < figure.high for figure in measured)
+    assert all(estimate.low < estimate.value < estimate.high for estimate in measured)
     assert metrics["eer"].n == 500
 
 
@@ -80,8 +80,8 @@ def test_shared_subjects_widen_the_intervals() -> None:
     assert honest["tar@far=1e-3"] == NotMeasurable(1200, 3000)
     for name in ("auc", "eer", "tar@far=1e-2", "fnmr@fmr=1e-2"):
         wide, narrow = honest[name], naive[name]
-        assert isinstance(wide, Figure)
-        assert isinstance(narrow, Figure)
+        assert isinstance(wide, Estimate)
+        assert isinstance(narrow, Estimate)
         assert wide.value == narrow.value
         assert wide.n == narrow.n
         assert wide.low <= wide.value <= wide.high
@@ -98,10 +98,10 @@ def test_perfect_pairs_are_not_certain() -> None:
     left = np.repeat(np.arange(10), 10)
     right = np.where(same, left, (left + 1) % 10)
     metrics = pair_metrics(same.astype(float), same, (left, right), fars=(0.1,), replicates=50)
-    figure = metrics["tar@far=1e-1"]
-    assert isinstance(figure, Figure)
-    assert (figure.value, figure.high, figure.interval) == (1, 1, "wilson over subjects")
-    assert 0.7 < figure.low < 0.75
+    estimate = metrics["tar@far=1e-1"]
+    assert isinstance(estimate, Estimate)
+    assert (estimate.value, estimate.high, estimate.interval) == (1, 1, "wilson over subjects")
+    assert 0.7 < estimate.low < 0.75
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from hypersphere.evaluation import Embeddings, Figure, Result, compare_tar, mcnemar, write_result
+from hypersphere.evaluation import Embeddings, Estimate, Result, compare_tar, mcnemar, write_result
 from hypersphere.evaluation.protocols import (
     Classify,
     IjbOptions,
@@ -70,7 +70,7 @@ def test_other_pairs_cannot_be_compared(pairs: PairList, tmp_path: Path) -> None
     evaluated(pairs.some(np.arange(60) != 1), tmp_path / "b", 1)
     with pytest.raises(ValueError, match=r"a and .*b are results of different items"):
         compare_results(read_result(tmp_path / "a"), read_result(tmp_path / "b" / "result.json"))
-    write_result(Result("classify", {"accuracy": Figure(1, 1, 1, 1, "exact")}, {}), tmp_path / "c")
+    write_result(Result("classify", {"accuracy": Estimate(1, 1, 1, 1, "exact")}, {}), tmp_path / "c")
     with pytest.raises(ValueError, match="different protocols"):
         compare_results(read_result(tmp_path / "a"), read_result(tmp_path / "c"))
     own = read_result(tmp_path / "c")
@@ -100,7 +100,7 @@ def test_damaged_results(pairs: PairList, tmp_path: Path) -> None:
         read_result(tmp_path / "a")
 
 
-def test_every_figure_has_a_test_or_a_reason(pairs: PairList, tmp_path: Path) -> None:
+def test_every_estimate_has_a_test_or_a_reason(pairs: PairList, tmp_path: Path) -> None:
     evaluated(pairs, tmp_path / "a", 1.5)
     evaluated(pairs, tmp_path / "b", 0.5)
     rows = compare_results(*(read_result(tmp_path / name) for name in "ab"), replicates=50)
@@ -112,11 +112,11 @@ def test_every_figure_has_a_test_or_a_reason(pairs: PairList, tmp_path: Path) ->
     missed, accepted = found["fnmr@fmr=1e-1"], found["tar@far=1e-1"]
     assert missed is not None
     assert accepted is not None
-    assert missed.figure.value == pytest.approx(-accepted.figure.value)
+    assert missed.estimate.value == pytest.approx(-accepted.estimate.value)
     assert missed.p_value == accepted.p_value
     for row in rows:
         if row.difference is not None:
-            assert row.difference.figure.value == pytest.approx(row.second.value - row.first.value)
+            assert row.difference.estimate.value == pytest.approx(row.second.value - row.first.value)
 
 
 def test_sets_are_compared_one_by_one(pairs: PairList, tmp_path: Path) -> None:
@@ -145,11 +145,11 @@ def test_snapshots_are_compared_by_the_share_that_decides_rightly(pairs: PairLis
     saved = [read_result(tmp_path / name) for name in "ab"]
     row = next(row for row in compare_results(*saved, replicates=30) if row.name == "mean_snapshot_accuracy")
     assert row.difference is not None
-    assert row.difference.figure.value == pytest.approx(row.second.value - row.first.value)
+    assert row.difference.estimate.value == pytest.approx(row.second.value - row.first.value)
     assert row.difference.test == "paired bootstrap over subjects"
 
 
-def test_figures_of_one_result_alone_are_named(pairs: PairList, tmp_path: Path) -> None:
+def test_estimates_of_one_result_alone_are_named(pairs: PairList, tmp_path: Path) -> None:
     evaluated(pairs, tmp_path / "a", 1)
     write_result(pairs.evaluate(made_up(pairs.names), fars=[0.1, 0.2], replicates=20), tmp_path / "b")
     saved = [read_result(tmp_path / name) for name in "ab"]
@@ -170,7 +170,7 @@ def test_p_at_the_floor_of_the_bootstrap_is_at_most(pairs: PairList, tmp_path: P
     assert "at most 0.02" in words
     assert "fnmr@fmr" not in words, "TAR says it all"
     assert words.count("Not measurable with n=30: far=1e-3 (needs 3,000).") == 1
-    top = words[: words.index("Figures")]
+    top = words[: words.index("Metrics")]
     assert "hypersphere x" in top
     assert "made up" in top
     assert [row.name for row in shown_rows(rows)] == ["accuracy", "best_accuracy", "auc", "eer", "tar@far=1e-1"]
@@ -183,7 +183,7 @@ def test_units_come_back(tmp_path: Path) -> None:
     write_result(result, tmp_path)
     metrics = read_result(tmp_path).metrics
     assert metrics == result.metrics
-    assert {name: figure.unit for name, figure in metrics.items() if isinstance(figure, Figure)} == {
+    assert {name: estimate.unit for name, estimate in metrics.items() if isinstance(estimate, Estimate)} == {
         "accuracy": "share",
         "class_margin": "degrees",
         "sample_margin": "cosine",
@@ -243,16 +243,16 @@ def classify(folder: Path, noise: float) -> Result:
 
 
 @pytest.mark.parametrize("protocol", [blufr, ijb, megaface, reid, ytf, classify], ids=lambda each: each.__name__)
-def test_figures_of_every_protocol_are_paired(protocol: Callable[[Path, float], Result], tmp_path: Path) -> None:
+def test_estimates_of_every_protocol_are_paired(protocol: Callable[[Path, float], Result], tmp_path: Path) -> None:
     for name, noise in (("a", 0.6), ("b", 0.0)):
         write_result(protocol(tmp_path, noise), tmp_path / name)
     rows = compare_results(read_result(tmp_path / "a"), read_result(tmp_path / "b"), replicates=60)
     for row in rows:
         if row.difference is not None:
-            assert isinstance(row.first, Figure)
-            assert isinstance(row.second, Figure)
-            assert row.difference.figure.value == pytest.approx(row.second.value - row.first.value), row.name
-            assert row.difference.figure.n == row.first.n or row.name.startswith("accuracy_"), row.name
+            assert isinstance(row.first, Estimate)
+            assert isinstance(row.second, Estimate)
+            assert row.difference.estimate.value == pytest.approx(row.second.value - row.first.value), row.name
+            assert row.difference.estimate.n == row.first.n or row.name.startswith("accuracy_"), row.name
     alone = {row.name for row in rows if row.why_not not in ("", NO_TEST["missing"])}
     assert alone == {"ijb": {"auc", "eer"}, "classify": {"class_margin", "sample_margin_minimum"}}.get(
         protocol.__name__, set()

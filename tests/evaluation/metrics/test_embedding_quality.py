@@ -31,10 +31,10 @@ def test_angular_fisher_score(seed: int) -> None:
     labels = generator.choice([3, 5, 8, 9], 60)
     rows = np.eye(4)[labels % 4] + generator.normal(0, 0.3, (60, 4))
     rows = rows.astype(np.float32).astype(np.float64)
-    figure = angular_fisher_score(rows, labels, replicates=100)
-    assert figure.value == pytest.approx(fisher(rows, labels), rel=1e-9)
-    assert figure.low < figure.value < figure.high
-    assert figure.n == 60
+    estimate = angular_fisher_score(rows, labels, replicates=100)
+    assert estimate.value == pytest.approx(fisher(rows, labels), rel=1e-9)
+    assert estimate.low < estimate.value < estimate.high
+    assert estimate.n == 60
 
 
 def test_tighter_classes_have_a_lower_score() -> None:
@@ -72,7 +72,7 @@ def test_accuracy_by_shots() -> None:
     labels = np.array([0, 0, 1, 1, 2, 2, 3, 3, 4, 4, 5, 5])
     right = np.array([1, 1, 1, 0, 1, 0, 0, 0, 1, 0, 0, 0], dtype=bool)
     result = accuracy_by_shots(right, labels, shots)
-    assert {name: figure.value for name, figure in result.items()} == {
+    assert {name: estimate.value for name, estimate in result.items()} == {
         "many": 0.75,
         "medium": 0.25,
         "few": 0.25,

@@ -44,15 +44,15 @@ def test_mcnemar_is_the_exact_binomial(both: int, first: int, second: int, neith
     tail = sum(Fraction(math.comb(changed, k), 2**changed) for k in range(least + 1))
     assert result.p_value == pytest.approx(float(min(Fraction(1), 2 * tail)))
     total = both + first + second + neither
-    assert result.figure.value == pytest.approx((second - first) / total)
-    assert result.figure.low <= result.figure.value <= result.figure.high
-    assert result.figure.low < result.figure.high
+    assert result.estimate.value == pytest.approx((second - first) / total)
+    assert result.estimate.low <= result.estimate.value <= result.estimate.high
+    assert result.estimate.low < result.estimate.high
 
 
 def test_mcnemar_by_hand() -> None:
     result = mcnemar(*decisions(80, 1, 9, 10))
     assert result.p_value == pytest.approx(2 * 11 / 1024)
-    assert result.figure.low > 0
+    assert result.estimate.low > 0
 
 
 def test_accuracies_against_plain_loops() -> None:
@@ -70,11 +70,11 @@ def test_accuracies_against_plain_loops() -> None:
             weights += weight
         values.append(total / weights)
     result = compare_accuracy(first, second, subjects=(left, right), replicates=200, seed=3)
-    assert result.figure.value == pytest.approx((sum(second) - sum(first)) / 60)
-    assert (result.figure.low, result.figure.high) == pytest.approx(np.percentile(values, [2.5, 97.5]))
+    assert result.estimate.value == pytest.approx((sum(second) - sum(first)) / 60)
+    assert (result.estimate.low, result.estimate.high) == pytest.approx(np.percentile(values, [2.5, 97.5]))
     least = min(sum(v <= 0 for v in values), sum(v >= 0 for v in values))
     assert result.p_value == pytest.approx(min(1, 2 * (1 + least) / 201))
-    assert (result.figure.n, result.test) == (60, "paired bootstrap over subjects")
+    assert (result.estimate.n, result.test) == (60, "paired bootstrap over subjects")
 
 
 def test_repeated_runs_against_plain_loops() -> None:
@@ -94,8 +94,8 @@ def test_repeated_runs_against_plain_loops() -> None:
             weights += weight
         values.append(total / weights)
     result = compare_repeated(first, second, subjects=(left, right), replicates=100, seed=3)
-    assert result.figure.value == pytest.approx(np.mean(second) - np.mean(first))
-    assert (result.figure.low, result.figure.high) == pytest.approx(np.percentile(values, [2.5, 97.5]))
+    assert result.estimate.value == pytest.approx(np.mean(second) - np.mean(first))
+    assert (result.estimate.low, result.estimate.high) == pytest.approx(np.percentile(values, [2.5, 97.5]))
     assert result.test == "paired bootstrap over subjects and runs"
     with pytest.raises(ValueError, match="first_right has 60 pairs, second_right 59"):
         compare_repeated(first, [run[1:] for run in second], subjects=(left, right))
@@ -104,21 +104,21 @@ def test_repeated_runs_against_plain_loops() -> None:
 def test_equal_decisions_do_not_differ() -> None:
     right, people = np.arange(50) % 3 == 0, np.arange(50) % 5
     result = compare_accuracy(right, right, subjects=(people, people))
-    assert (result.figure.value, result.figure.low, result.figure.high, result.p_value) == (0, 0, 0, 1)
+    assert (result.estimate.value, result.estimate.low, result.estimate.high, result.p_value) == (0, 0, 0, 1)
 
 
 def test_one_persons_errors_count_as_one() -> None:
     person = np.repeat(np.arange(20), 50)
     one_is_hard, spread, always = person != 0, np.arange(1000) % 20 != 0, np.ones(1000, bool)
     clustered, even = (compare_accuracy(right, always, subjects=(person, person)) for right in (one_is_hard, spread))
-    assert clustered.figure.value == even.figure.value == pytest.approx(0.05)
-    assert clustered.figure.low == 0
-    assert clustered.figure.high > 0.1
-    assert even.figure.low == pytest.approx(0.04, abs=0.011)
+    assert clustered.estimate.value == even.estimate.value == pytest.approx(0.05)
+    assert clustered.estimate.low == 0
+    assert clustered.estimate.high > 0.1
+    assert even.estimate.low == pytest.approx(0.04, abs=0.011)
 
 
 def test_draws_without_a_pair_are_left_out() -> None:
-    assert compare_accuracy([False], [True], subjects=([0], [1]), replicates=20).figure.low == 1
+    assert compare_accuracy([False], [True], subjects=([0], [1]), replicates=20).estimate.low == 1
     with pytest.raises(ValueError, match="too few subjects"):
         compare_accuracy([False], [True], subjects=([0], [1]), replicates=1, seed=0)
     with pytest.raises(ValueError, match="lists of the same pairs"):
@@ -140,15 +140,15 @@ def test_a_better_system_is_found_better_and_the_same_is_not() -> None:
     better = compare_tar(first, second, same, 0.01, subjects=subjects, replicates=200)
     assert isinstance(better, Difference)
     assert better.p_value < 0.02
-    assert better.figure.low > 0
+    assert better.estimate.low > 0
     assert better.test == "paired bootstrap over subjects"
     swapped = compare_tar(second, first, same, 0.01, subjects=subjects, replicates=200)
     assert isinstance(swapped, Difference)
-    assert swapped.figure.value == -better.figure.value
+    assert swapped.estimate.value == -better.estimate.value
     assert swapped.p_value == better.p_value
     equal = compare_tar(first, first, same, 0.01, subjects=subjects, replicates=50)
     assert isinstance(equal, Difference)
-    assert (equal.figure.value, equal.p_value) == (0, 1)
+    assert (equal.estimate.value, equal.p_value) == (0, 1)
 
 
 def test_equal_systems_are_seldom_called_different() -> None:
@@ -173,8 +173,8 @@ def test_readings_share_their_draws() -> None:
     readings = [Reading(Roc.eer, 600), Reading(lambda roc: roc.tar_at(0.05), 600)]
     equal_error, tar = compare_curves(first, second, same, readings, subjects=subjects, replicates=60, seed=5)
     assert tar == compare_tar(first, second, same, 0.05, subjects=subjects, replicates=60, seed=5)
-    assert equal_error.figure.value == pytest.approx(roc_curve(second, same).eer() - roc_curve(first, same).eer())
-    assert equal_error.figure.high < 0
+    assert equal_error.estimate.value == pytest.approx(roc_curve(second, same).eer() - roc_curve(first, same).eer())
+    assert equal_error.estimate.high < 0
 
 
 def test_open_sets_against_plain_loops() -> None:
@@ -208,14 +208,14 @@ def test_open_sets_against_plain_loops() -> None:
     found = compare_open_set(*systems, mates, 0.2, subjects=people, replicates=8, seed=1)
     assert isinstance(found, Difference)
     everyone = np.ones(120)
-    assert found.figure.value == pytest.approx(mean_rate(systems[1], everyone) - mean_rate(systems[0], everyone))
+    assert found.estimate.value == pytest.approx(mean_rate(systems[1], everyone) - mean_rate(systems[0], everyone))
     draws, values = np.random.default_rng(1), []
     for _ in range(8):
         times = np.bincount(draws.integers(20, size=20), minlength=20)[people]
         values.append(mean_rate(systems[1], times) - mean_rate(systems[0], times))
     low, high = np.percentile(values, [2.5, 97.5])
-    assert (found.figure.low, found.figure.high) == pytest.approx(
-        (min(low, found.figure.value), max(high, found.figure.value))
+    assert (found.estimate.low, found.estimate.high) == pytest.approx(
+        (min(low, found.estimate.value), max(high, found.estimate.value))
     )
     assert compare_open_set(*systems, mates, 1e-3, subjects=people) == NotMeasurable(60, 3000)
 
@@ -227,12 +227,12 @@ def test_trials_by_the_paired_t_test() -> None:
     found, wanted = compare_trials(first, second), ttest_rel(second, first)
     assert found.p_value == pytest.approx(wanted.pvalue)
     bounds = wanted.confidence_interval()
-    assert (found.figure.low, found.figure.high) == pytest.approx((bounds.low, bounds.high))
+    assert (found.estimate.low, found.estimate.high) == pytest.approx((bounds.low, bounds.high))
     assert (compare_trials(first, first).p_value, compare_trials(first, first + 1).p_value) == (1, pytest.approx(0))
     lowered = compare_lowered(first, second, replicates=200)
-    assert lowered.figure.value == pytest.approx(
+    assert lowered.estimate.value == pytest.approx(
         second.mean() - np.std(second, ddof=1) - first.mean() + np.std(first, ddof=1)
     )
-    assert lowered.figure.low < lowered.figure.value < lowered.figure.high
+    assert lowered.estimate.low < lowered.estimate.value < lowered.estimate.high
     same = compare_lowered(first, first, replicates=20)
-    assert (same.figure.low, same.figure.high, same.p_value) == (0, 0, 1)
+    assert (same.estimate.low, same.estimate.high, same.p_value) == (0, 0, 1)

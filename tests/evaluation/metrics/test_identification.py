@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hypersphere.evaluation import (
-    Figure,
+    Estimate,
     Matches,
     NotMeasurable,
     OperatingPoint,
@@ -80,10 +80,10 @@ def test_ranks_and_open_set_against_loops(seed: int, rank: int) -> None:
         else:
             tops.append(scores[order[0]])
     assert ranks.tolist() == expected
-    figures = cmc(ranks[mated(people, enrolled)], (1, 3, 5)) if known else {}
-    for r, figure in figures.items():
+    estimates = cmc(ranks[mated(people, enrolled)], (1, 3, 5)) if known else {}
+    for r, estimate in estimates.items():
         hits = [0 < place <= r for place, p in zip(expected, people, strict=True) if p in enrolled]
-        assert figure.value == sum(hits) / len(hits)
+        assert estimate.value == sum(hits) / len(hits)
     if not known or not tops:
         with pytest.raises(ValueError, match="people who are enrolled and people who are not"):
             open_set_roc(matches, people, enrolled, rank)
@@ -121,11 +121,11 @@ def test_the_open_set_interval_draws_people() -> None:
     matches = search_gallery(probes, gallery, 3)
     point = open_set_roc(matches, people, np.arange(30)).operating_point(0.1)
     assert isinstance(point, OperatingPoint)
-    figure = open_set_rate(matches, people, np.arange(30), 0.1, replicates=200)
-    assert isinstance(figure, Figure)
-    assert (figure.value, figure.n) == (point.tar.value, 150)
-    assert figure.low < figure.value < figure.high
-    assert figure.high - figure.low > point.tar.high - point.tar.low
+    estimate = open_set_rate(matches, people, np.arange(30), 0.1, replicates=200)
+    assert isinstance(estimate, Estimate)
+    assert (estimate.value, estimate.n) == (point.tar.value, 150)
+    assert estimate.low < estimate.value < estimate.high
+    assert estimate.high - estimate.low > point.tar.high - point.tar.low
     assert open_set_rate(matches, people, np.arange(30), 0.01) == NotMeasurable(150, 300)
     with pytest.raises(ValueError, match="must be below 1"):
         open_set_rate(matches, people, np.arange(30), 1.0)
@@ -143,9 +143,9 @@ def test_a_mate_among_distractors_loses_ties() -> None:
 
 
 def test_cmc_with_subjects_and_bad_input() -> None:
-    figure = cmc([1, 2, 0, 1], (1, 2), subjects=[5, 5, 6, 7])
-    assert (figure[1].value, figure[2].value) == (0.5, 0.75)
-    assert figure[1].interval == "bootstrap over subjects"
+    estimate = cmc([1, 2, 0, 1], (1, 2), subjects=[5, 5, 6, 7])
+    assert (estimate[1].value, estimate[2].value) == (0.5, 0.75)
+    assert estimate[1].interval == "bootstrap over subjects"
     with pytest.raises(ValueError, match="at least one rank"):
         cmc([])
     with pytest.raises(ValueError, match="k=3"):

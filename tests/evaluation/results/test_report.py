@@ -6,10 +6,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from hypersphere.evaluation import Figure, NotMeasurable, Result
+from hypersphere.evaluation import Estimate, NotMeasurable, Result
 from hypersphere.evaluation.protocols import read_pairs
 from hypersphere.evaluation.results.metric_tables import (
-    figure_cells,
+    estimate_cells,
     metric_tables,
     not_measurable,
     without_complements,
@@ -75,7 +75,7 @@ def test_without_pictures_the_worst_pairs_are_a_table(result: Result, tmp_path: 
 def test_a_page_says_whose_it_is(result: Result, tmp_path: Path) -> None:
     asked = dataclasses.replace(result, command="hypersphere evaluate pairs --out x", date="2026-01-02 03:04 UTC")
     words = Reader(write_report(asked, tmp_path).read_text()).words
-    top = words[: words.index("Figures")]
+    top = words[: words.index("Metrics")]
     for text in ("hypersphere evaluate pairs --out x", "2026-01-02 03:04 UTC", f"hypersphere {__version__}", "lfw.txt"):
         assert text in top
     assert "made up, seed 0" in top, "the model"
@@ -104,13 +104,13 @@ def test_model_and_data_come_from_the_options(made: object, model: str, data: st
     assert (found["model"], found["data"], found["version"]) == (model, data, "hypersphere 1")
 
 
-def test_a_result_of_figures_alone(tmp_path: Path) -> None:
-    figures = {
-        "top1": Figure(0.5, 0.4, 0.6, 10, "wilson"),
-        "class_margin": Figure(71.5, 71.5, 71.5, 9, "exact", "degrees"),
-        "sample_margin_share_positive": Figure(0.99999, 0.9, 1, 9, "wilson"),
+def test_a_result_of_estimates_alone(tmp_path: Path) -> None:
+    estimates = {
+        "top1": Estimate(0.5, 0.4, 0.6, 10, "wilson"),
+        "class_margin": Estimate(71.5, 71.5, 71.5, 9, "exact", "degrees"),
+        "sample_margin_share_positive": Estimate(0.99999, 0.9, 1, 9, "wilson"),
     }
-    words = Reader(write_report(Result("classify", figures, {"a": 1}), tmp_path).read_text()).words
+    words = Reader(write_report(Result("classify", estimates, {"a": 1}), tmp_path).read_text()).words
     assert "50.00 %40.00 % to 60.00 %10wilson" in words
     assert "71.5°71.5° to 71.5°9exact" in words
     assert "99.999 %90.00 % to 100.00 %9wilson" in words
@@ -120,7 +120,7 @@ def test_what_cannot_be_measured_is_one_sentence(tmp_path: Path) -> None:
     metrics = {
         "tar@far=1e-3": NotMeasurable(30, 3000),
         "fnmr@fmr=1e-3": NotMeasurable(30, 3000),
-        "vr@far=1e-1": Figure(0.5, 0.4, 0.6, 10, "wilson"),
+        "vr@far=1e-1": Estimate(0.5, 0.4, 0.6, 10, "wilson"),
         "dir@far=1e-1": NotMeasurable(9, 30),
         "a/tpir@fpir=1e-1": NotMeasurable(9, 30),
     }
@@ -130,24 +130,24 @@ def test_what_cannot_be_measured_is_one_sentence(tmp_path: Path) -> None:
     assert not_measurable({"vr@far=1e-1": metrics["vr@far=1e-1"]}) == ""
     (table,) = metric_tables(metrics)
     assert (table.header, table.rows) == (["at", "vr", "n"], [["far=1e-1", "50.00 %\n[40.00, 60.00]", "10"]])
-    nothing = {name: figure for name, figure in metrics.items() if isinstance(figure, NotMeasurable)}
+    nothing = {name: estimate for name, estimate in metrics.items() if isinstance(estimate, NotMeasurable)}
     assert "Not measurable" in Reader(write_report(Result("x", nothing, {}), tmp_path).read_text()).words
 
 
 def test_fnmr_stands_beside_its_tar_in_every_set() -> None:
-    figure = Figure(0.5, 0.4, 0.6, 10, "wilson")
+    estimate = Estimate(0.5, 0.4, 0.6, 10, "wilson")
     names = ["tar@far=1e-3", "fnmr@fmr=1e-3", "a/tar@far=1e-3", "a/fnmr@fmr=1e-3", "tpir@fpir=1e-2"]
-    metrics = dict.fromkeys(names, figure)
+    metrics = dict.fromkeys(names, estimate)
     first, second = metric_tables(metrics)
     assert [row[0] for row in first.rows] == ["far=1e-3", "a/far=1e-3"]
     assert first.header == ["at", "tar", "fnmr", "n"]
     assert second.header == ["at", "tpir", "n"]
     assert without_complements(metrics) == ["tar@far=1e-3", "a/tar@far=1e-3", "tpir@fpir=1e-2"]
-    assert without_complements({"fnmr@fmr=1e-3": figure}) == ["fnmr@fmr=1e-3"]
+    assert without_complements({"fnmr@fmr=1e-3": estimate}) == ["fnmr@fmr=1e-3"]
 
 
 def test_words() -> None:
-    assert figure_cells(NotMeasurable(30, 3000)) == ["not measurable with n=30", "", "30", "needs n=3,000"]
+    assert estimate_cells(NotMeasurable(30, 3000)) == ["not measurable with n=30", "", "30", "needs n=3,000"]
     assert flat({"a": {"b": 1}, "c": [{"d": 2}, {"d": 3}], "e": [4, 5]}) == {
         "a.b": 1,
         "c.1.d": 2,

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hypersphere.evaluation import bootstrap_mean, bootstrap_roc, roc_curve
-from hypersphere.evaluation.statistics.bootstrap import PairWeights, WeightedRoc, percentile_figure, subject_draws
+from hypersphere.evaluation.statistics.bootstrap import PairWeights, WeightedRoc, percentile_estimate, subject_draws
 from tests.evaluation import reference
 
 
@@ -40,14 +40,14 @@ def test_pairs_weigh_as_often_as_their_people_are_drawn() -> None:
 
 def test_the_mean_by_weights_is_the_mean_of_copied_samples() -> None:
     values, people = np.array([0.1, 0.5, 0.9, 0.3, 0.2]), np.array([4, 4, 2, 8, 8])
-    figure = bootstrap_mean(values, people, replicates=50, seed=3)
+    estimate = bootstrap_mean(values, people, replicates=50, seed=3)
     means = []
     for drawn in subject_draws(3, 50, seed=3):
         times = dict(zip([2, 4, 8], drawn.tolist(), strict=True))
         means.append(np.mean([v for v, p in zip(values, people, strict=True) for _ in range(times[int(p)])]))
-    assert figure.value == pytest.approx(0.4)
-    assert [figure.low, figure.high] == pytest.approx(np.quantile(means, [0.025, 0.975]).tolist())
-    assert (figure.n, figure.interval) == (5, "bootstrap over subjects")
+    assert estimate.value == pytest.approx(0.4)
+    assert [estimate.low, estimate.high] == pytest.approx(np.quantile(means, [0.025, 0.975]).tolist())
+    assert (estimate.n, estimate.interval) == (5, "bootstrap over subjects")
 
 
 def test_a_seed_decides() -> None:
@@ -60,8 +60,8 @@ def test_the_interval_over_subjects_covers() -> None:
     people = np.repeat(np.arange(50), 10)
     for _ in range(200):
         values = 0.5 + np.repeat(generator.normal(0, 0.1, 50), 10) + generator.normal(0, 0.05, 500)
-        figure = bootstrap_mean(values, people, replicates=200)
-        covered += figure.low <= 0.5 <= figure.high
+        estimate = bootstrap_mean(values, people, replicates=200)
+        covered += estimate.low <= 0.5 <= estimate.high
     assert covered >= 0.89 * 200
 
 
@@ -77,10 +77,10 @@ def test_too_few_subjects() -> None:
 def test_a_share_never_has_an_interval_without_width() -> None:
     drawn = np.zeros(1000)
     drawn[:5] = 0.01
-    figure = percentile_figure(0.0, drawn, 400, 40, "bootstrap over subjects")
-    assert figure.interval == "wilson over subjects"
-    assert figure.low < figure.high
-    assert percentile_figure(0.5, np.full(9, 0.5), 9, 9, "bootstrap over classes", share=False).low == 0.5
+    estimate = percentile_estimate(0.0, drawn, 400, 40, "bootstrap over subjects")
+    assert estimate.interval == "wilson over subjects"
+    assert estimate.low < estimate.high
+    assert percentile_estimate(0.5, np.full(9, 0.5), 9, 9, "bootstrap over classes", share=False).low == 0.5
 
 
 def test_nothing_to_read_off_the_curve_is_no_error() -> None:

@@ -80,10 +80,10 @@ def test_the_area_interval_covers() -> None:
     assert covered > 0.92 * 400
 
 
-def test_figures_in_words() -> None:
-    figure = proportion(5950, 6000)
-    assert f"{figure:.2%}" == "99.17% [98.90%, 99.37%], n=6,000"
-    assert str(figure).startswith("0.9917 [0.989")
+def test_estimates_in_words() -> None:
+    estimate = proportion(5950, 6000)
+    assert f"{estimate:.2%}" == "99.17% [98.90%, 99.37%], n=6,000"
+    assert str(estimate).startswith("0.9917 [0.989")
     assert guaranteed_proportion(0, 10).interval == "clopper-pearson"
     assert str(NotMeasurable(2999, 3000)) == f"{NotMeasurable(2999, 3000):.2%}" == "not measurable with n=2,999"
 
