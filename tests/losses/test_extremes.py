@@ -10,6 +10,7 @@ from torch import Tensor
 
 import hypersphere as hs
 from tests.losses import reference as ref
+from tests.pairwise import pairwise
 
 NUM_CLASSES, DIM, ROWS = 6, 4, 5
 ALONE = [n for n in ref.HEADS if n not in ("center", "zero_centroid", "hyperspherical_energy")]
@@ -63,18 +64,24 @@ SCALED = [
         "c_contrastive", "c_triplet", "sample_margin",
     )
 ]  # fmt: skip
+PAIR_LOSSES: list[tuple[str, dict[str, Any]]] = [
+    ("contrastive", {}),
+    *[("triplet", {"mining": mining}) for mining in ("all", "semihard", "hard")],
+]
 DTYPES = [torch.float16, torch.bfloat16, torch.float32, torch.float64]
 EXTREMES = ["on", "opposite", "zero", "two classes", "strangers", "1e4", "1e18", "1e-20"]
 
 
-def representable(extremes: list[str]) -> list[Any]:
-    """Every type at every extreme; float16 ends at 65504."""
-    return [
-        pytest.param(dtype, extreme, id=f"{str(dtype)[6:]}-{extreme}")
-        for dtype in DTYPES
-        for extreme in extremes
-        if not (dtype == torch.float16 and extreme == "1e18")
-    ]
+def representable(_: Any, dtype: torch.dtype, extreme: str) -> bool:
+    """float16 ends at 65504."""
+    return dtype != torch.float16 or extreme != "1e18"
+
+
+def called(value: Any) -> str:
+    if isinstance(value, tuple):
+        name, keywords = value
+        return f"{name}({', '.join(f'{key}={one}' for key, one in keywords.items())})"
+    return str(value).removeprefix("torch.")
 
 
 def required(name: str, num_classes: int) -> dict[str, Any]:
@@ -144,9 +151,11 @@ def assert_same(one: tuple[Tensor, ...], other: tuple[Tensor, ...], tolerance: f
             assert (a - b).abs().max() <= tolerance * b.abs().max()
 
 
-@pytest.mark.parametrize(("dtype", "extreme"), representable(EXTREMES))
-@pytest.mark.parametrize(("name", "keywords"), OBJECTIVES)
-def test_finite(name: str, keywords: dict[str, Any], dtype: torch.dtype, extreme: str) -> None:
+@pytest.mark.parametrize(
+    ("objective", "dtype", "extreme"), pairwise(OBJECTIVES, DTYPES, EXTREMES, allowed=representable, name=called)
+)
+def test_finite(objective: tuple[str, dict[str, Any]], dtype: torch.dtype, extreme: str) -> None:
+    name, keywords = objective
     head = make(name, 2 if extreme == "two classes" else NUM_CLASSES, **keywords)
     x, y = situation(extreme, head)
     loss = check(head, x, y, dtype)
@@ -154,20 +163,22 @@ def test_finite(name: str, keywords: dict[str, Any], dtype: torch.dtype, extreme
         assert loss == 0
 
 
-@pytest.mark.parametrize("extreme", ["on", "opposite", "random"])
-@pytest.mark.parametrize("engine", ["dense", "chunked"])
-@pytest.mark.parametrize("dtype", DTYPES, ids=lambda d: str(d)[6:])
-@pytest.mark.parametrize("name", SCALED)
+@pytest.mark.parametrize(
+    ("name", "dtype", "engine", "extreme"),
+    pairwise(SCALED, DTYPES, ["dense", "chunked"], ["on", "opposite", "random"], name=called),
+)
 def test_scale_1000(name: str, dtype: torch.dtype, engine: str, extreme: str) -> None:
     head = make(name, engine=engine, scale=1000.0)
     x, y = situation(extreme, head)
     check(head, x, y, dtype)
 
 
-@pytest.mark.parametrize("steps", [0, 1, 2])
-@pytest.mark.parametrize("extreme", ["on", "opposite", "random"])
-@pytest.mark.parametrize("dtype", DTYPES, ids=lambda d: str(d)[6:])
-@pytest.mark.parametrize("name", ["cosface", "arcface", "ampface", "unified"])
+@pytest.mark.parametrize(
+    ("name", "dtype", "extreme", "steps"),
+    pairwise(
+        ["cosface", "arcface", "ampface", "unified"], DTYPES, ["on", "opposite", "random"], [0, 1, 2], name=called
+    ),
+)
 def test_scale_1000_while_the_margins_grow(name: str, dtype: torch.dtype, extreme: str, steps: int) -> None:
     more = {"m0": 0.8, "m1": 1.3, "m2": 0.2, "m3": 0.1} if name == "unified" else {}
     head = make(name, scale=1000.0, margin_steps=2, **more)
@@ -230,10 +241,9 @@ def test_poles_keep_the_linear_slopes(power: float) -> None:
 
 
 @pytest.mark.parametrize("extreme", ["on", "opposite"])
-@pytest.mark.parametrize("engine", ["dense", "chunked"])
 @pytest.mark.parametrize(("name", "keywords"), OBJECTIVES)
-def test_engines_agree_at_the_poles(name: str, keywords: dict[str, Any], engine: str, extreme: str) -> None:
-    one, other = (make(name, engine=e, **keywords).double() for e in ("dense", engine))
+def test_engines_agree_at_the_poles(name: str, keywords: dict[str, Any], extreme: str) -> None:
+    one, other = (make(name, engine=engine, **keywords).double() for engine in ("dense", "chunked"))
     x, y = situation(extreme, one)
     # 1 - cos is about eps there: the angle's slope magnifies the last bit of cos by 1 / sqrt(eps)
     assert_same(outcome(one, x, y), outcome(other, x, y), 1e-6)
@@ -391,12 +401,12 @@ def test_bad_input_is_named(name: str) -> None:
 # ------------------------------------------------------------------------------------------------------ pair losses
 
 
-@pytest.mark.parametrize("name", ["contrastive", "triplet"])
 @pytest.mark.parametrize(
-    ("dtype", "extreme"), representable(["same", "opposite", "zero", "strangers", "1e4", "1e18", "1e-20"])
+    ("objective", "dtype", "extreme"),
+    pairwise(PAIR_LOSSES, DTYPES, ["same", *EXTREMES[1:3], *EXTREMES[4:]], allowed=representable, name=called),
 )
-@pytest.mark.parametrize("mining", ["all", "semihard", "hard"])
-def test_pair_losses_are_finite(name: str, dtype: torch.dtype, extreme: str, mining: str) -> None:
+def test_pair_losses_are_finite(objective: tuple[str, dict[str, Any]], dtype: torch.dtype, extreme: str) -> None:
+    name, keywords = objective
     x = torch.randn(6, DIM, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
     y = torch.tensor([0, 0, 1, 1, 2, 0])
     if extreme == "same":
@@ -410,7 +420,7 @@ def test_pair_losses_are_finite(name: str, dtype: torch.dtype, extreme: str, min
     else:
         x = float(extreme) * x / x.norm(dim=1, keepdim=True)
     embeddings = x.to(dtype).requires_grad_()
-    loss = hs.create_loss(name, **({"mining": mining} if name == "triplet" else {}))(embeddings, y)
+    loss = hs.create_loss(name, **keywords)(embeddings, y)
     loss.backward()
     assert torch.isfinite(loss)
     assert loss.dtype == (torch.float64 if dtype == torch.float64 else torch.float32)
