@@ -29,7 +29,7 @@ import hypersphere as hs
 from hypersphere import engines
 from hypersphere.engines import PRECISIONS, Reduced, dense
 from hypersphere.engines.dense import reduce_dense
-from hypersphere.engines.spec import Problem
+from hypersphere.engines.spec import ReductionInputs
 from hypersphere.geometry import normalize as unit
 
 LOSSES: list[tuple[str, dict[str, Any]]] = [
@@ -57,7 +57,7 @@ Size = tuple[int, int, int]
 LARGE: Size = (600, 20_011, 512)
 SIZES: list[Size] = [(1, 2, 12), (33, 97, 16), (200, 1003, 100), LARGE]
 EVERY_SIZE = ("arcface", "sphereface2")
-LIMITS = {"bf16": 8e-3, "fp16": 1e-3, "tf32": 2e-3, "fp32": 1e-4}
+LIMITS = {"bfloat16": 8e-3, "float16": 1e-3, "tf32": 2e-3, "float32": 1e-4}
 
 
 class Case(NamedTuple):
@@ -94,25 +94,25 @@ def cases() -> list[Case]:
     """Every loss in every precision; large ones come first, as they take longest."""
     found = []
     for precision in PRECISIONS:
-        few = {"bf16": [SIZES[1], LARGE], "tf32": [SIZES[1]]}.get(precision, [SIZES[2]])
+        few = {"bfloat16": [SIZES[1], LARGE], "tf32": [SIZES[1]]}.get(precision, [SIZES[2]])
         for loss, options in LOSSES:
             sizes = SIZES if loss in EVERY_SIZE and not options else few
             found += [Case(loss, options, precision, size) for size in sizes]
     return sorted(found, key=lambda case: -case.size[0])
 
 
-def rounding_dense(precision: str) -> Callable[[Problem], Reduced]:
+def rounding_dense(precision: str) -> Callable[[ReductionInputs], Reduced]:
     """The dense engine with factors rounded for the negatives, and a gradient that does not see the rounding."""
 
     def rounded(x: Tensor) -> Tensor:
         narrow = x.float()
         if precision == "tf32":
             narrow = (narrow.view(torch.int32) + 0x1000 & -0x2000).view(torch.float32)
-        elif precision != "fp32":
-            narrow = narrow.to(torch.bfloat16 if precision == "bf16" else torch.float16)
+        elif precision != "float32":
+            narrow = narrow.to(torch.bfloat16 if precision == "bfloat16" else torch.float16)
         return x + (narrow.to(x.dtype) - x).detach()
 
-    def reduce(problem: Problem) -> Reduced:
+    def reduce(problem: ReductionInputs) -> Reduced:
         plain = reduce_dense(problem)
         if problem.reduction.kind == "max":
             return plain
@@ -155,9 +155,9 @@ def run(case: Case) -> list[str]:
     engines.reduce_dense = rounding_dense(case.precision)
     expected = gradients(make_head(case, w.double(), engine="dense"), x.double(), labels)
     engines.reduce_dense = reduce_dense
-    plain, exact = of_plain(case, x, labels, w) if case.size == LARGE and case.precision == "bf16" else ({}, {})
+    plain, exact = of_plain(case, x, labels, w) if case.size == LARGE and case.precision == "bfloat16" else ({}, {})
     chosen = case.options.get("negatives") == "hardest" or (case.loss == "sample_margin" and not case.options)
-    limit = 1.5 if chosen and case.precision != "fp32" else LIMITS[case.precision]
+    limit = 1.5 if chosen and case.precision != "float32" else LIMITS[case.precision]
     worst: dict[str, float] = {}
     ratios: dict[str, float] = {}
     failures = []
@@ -216,7 +216,13 @@ def against_autocast() -> list[str]:
         expected = gradients(PlainArcFace(w.double()), x.double(), labels)
         for budget in (None, 2**20):
             head = hs.create_head(
-                "arcface", dim=dim, num_classes=classes, engine="triton", precision="bf16", budget=budget, device="cuda"
+                "arcface",
+                dim=dim,
+                num_classes=classes,
+                engine="triton",
+                precision="bfloat16",
+                budget=budget,
+                device="cuda",
             )
             with torch.no_grad():
                 head.weight.copy_(w)

@@ -27,7 +27,7 @@ from torch import Tensor
 
 import hypersphere as hs
 from hypersphere.engines import Reduction, Similarity, launch
-from hypersphere.engines.spec import Problem
+from hypersphere.engines.spec import ReductionInputs
 from hypersphere.engines.triton.kernels import rows as row_kernels
 from hypersphere.engines.triton.launch import Launcher, Tile
 
@@ -96,12 +96,12 @@ def shown(time: float | str) -> str:
     return f"{time:8.3f}" if isinstance(time, float) else time
 
 
-def make_problem(rows: int, classes: int, dim: int, reduction: Reduction, scale: float) -> Problem:
+def make_problem(rows: int, classes: int, dim: int, reduction: Reduction, scale: float) -> ReductionInputs:
     generator = torch.Generator("cuda").manual_seed(0)
     w = torch.randn(classes, dim, device="cuda", generator=generator)
     labels = torch.randint(classes, (rows,), device="cuda", generator=generator)
     x = torch.randn(rows, dim, device="cuda", generator=generator)
-    return Problem(x, w, labels, reduction, torch.full((1, 1), scale, device="cuda"), None, None, scale)
+    return ReductionInputs(x, w, labels, reduction, torch.full((1, 1), scale, device="cuda"), None, None, scale)
 
 
 def sweep(name: str, tiles: Iterable[Tile], run: Callable[[], Any], flop: float) -> dict[str, float | str]:
@@ -123,7 +123,7 @@ def sweep(name: str, tiles: Iterable[Tile], run: Callable[[], Any], flop: float)
     return results
 
 
-def tune_unit(problem: Problem) -> dict[str, float | str]:
+def tune_unit(problem: ReductionInputs) -> dict[str, float | str]:
     w = problem.prototypes
     unit = torch.empty(w.shape, dtype=torch.bfloat16, device="cuda")
     inverse = torch.empty(len(w), device="cuda")
@@ -141,8 +141,8 @@ def tune_unit(problem: Problem) -> dict[str, float | str]:
     return results
 
 
-def tune_scores(problem: Problem, name: str, tiles: Iterable[Tile] = SCORES) -> dict[str, float | str]:
-    launcher = Launcher(problem, "bf16")
+def tune_scores(problem: ReductionInputs, name: str, tiles: Iterable[Tile] = SCORES) -> dict[str, float | str]:
+    launcher = Launcher(problem, "bfloat16")
     g = launcher.new_g(launcher.width) if name == "stored" else None
     rows, dim = problem.embeddings.shape
     shift = torch.zeros(rows, device="cuda")
@@ -155,8 +155,8 @@ def tune_scores(problem: Problem, name: str, tiles: Iterable[Tile] = SCORES) -> 
     )
 
 
-def tune_backward(problem: Problem, parts: set[str]) -> dict[str, dict[str, float | str]]:
-    launcher = Launcher(problem, "bf16")
+def tune_backward(problem: ReductionInputs, parts: set[str]) -> dict[str, dict[str, float | str]]:
+    launcher = Launcher(problem, "bfloat16")
     rows, dim = problem.embeddings.shape
     classes = len(problem.prototypes)
     g = torch.rand(rows, launcher.width, device="cuda", dtype=torch.bfloat16)
@@ -199,7 +199,7 @@ def by_steps(g: Tensor, unit: Tensor, step: int) -> Tensor:
     return total
 
 
-def binary_of(problem: Problem) -> Problem:
+def binary_of(problem: ReductionInputs) -> ReductionInputs:
     """SphereFace2's reduction of the same vectors."""
     return problem._replace(
         reduction=Reduction("softplus_sum", Similarity(3.0), True, 1e-12, True),
@@ -220,7 +220,7 @@ def whole_step(name: str, rows: int, dim: int, classes: int, budget: int | None,
     """Time and memory of forward and backward of a head, in GiB beyond parameters and inputs."""
     torch.cuda.empty_cache()
     head = hs.create_head(
-        name, dim=dim, num_classes=classes, engine="triton", precision="bf16", budget=budget, device="cuda"
+        name, dim=dim, num_classes=classes, engine="triton", precision="bfloat16", budget=budget, device="cuda"
     )
     head.checked = False
     x = torch.randn(rows, dim, device="cuda", requires_grad=True)

@@ -253,7 +253,7 @@ def head_steps(share: float) -> dict[str, Callable[[int, int], Callable[[], obje
 
     def maker(sample: float | None, stepped: bool) -> Callable[[int, int], Callable[[], object]]:
         def make(classes: int, dim: int) -> Callable[[], object]:
-            settings: dict[str, Any] = {"precision": "bf16", "sample": sample, "device": "cuda"}
+            settings: dict[str, Any] = {"precision": "bfloat16", "sample": sample, "device": "cuda"}
             head = hs.create_head("arcface", dim=dim, num_classes=classes, **settings)
             head.checked = False
             kind: Any = hs.RowSGD if sample is not None else torch.optim.SGD

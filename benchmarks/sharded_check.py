@@ -61,7 +61,7 @@ def compare(name: str, dtype: torch.dtype, device: torch.device) -> dict[str, fl
     """The errors of this process, relative to the largest number; float32 stands for bfloat16 products."""
     rank, size = distributed.get_rank(), distributed.get_world_size()
     settings = {"dim": 64, "num_classes": 1003, "dtype": dtype, "device": device}
-    settings["precision"] = "fp32" if dtype == torch.float64 else "bf16"
+    settings["precision"] = "float32" if dtype == torch.float64 else "bfloat16"
     torch.manual_seed(0)
     reference = hs.create_head(name, **settings)
     torch.manual_seed(0)
@@ -120,7 +120,7 @@ def timed(name: str, classes: int, device: torch.device, group: distributed.Proc
     """Milliseconds of a forward and backward pass, the median of 20."""
     size = 1 if group is None else distributed.get_world_size()
     torch.manual_seed(0)
-    head = hs.create_head(name, dim=512, num_classes=classes, shard=group, precision="bf16", device=device)
+    head = hs.create_head(name, dim=512, num_classes=classes, shard=group, precision="bfloat16", device=device)
     head.checked = False
     x = torch.randn(1024 // size, 512, device=device, requires_grad=True)
     labels = torch.randint(classes, (len(x),), device=device)

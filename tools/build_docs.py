@@ -14,7 +14,7 @@ import torch
 from hypersphere.cli.bench_head import Measured, draw_figure
 from hypersphere.cli.contestants import FLOOR
 from hypersphere.data import Augmentation
-from hypersphere.engines import Curve, Similarity
+from hypersphere.engines import ScoreFunction, Similarity
 from hypersphere.losses.margins import AngularMargin, BoundedAngle, Psi
 from hypersphere.plots import new_figure, save_figure
 from hypersphere.pocket import PocketFaces, contact_sheet
@@ -36,7 +36,7 @@ HEADS = (
     "CCE (no margin)",
 )
 
-MARGINS: dict[str, Curve] = {
+MARGINS: dict[str, ScoreFunction] = {
     "cos θ (no margin)": AngularMargin(),
     "CosFace, m = 0.35": AngularMargin(m3=0.35),
     "ArcFace, m = 0.5": AngularMargin(m2=0.5),

@@ -8,7 +8,7 @@ from torch import Tensor
 
 from hypersphere.engines import Reduced
 from hypersphere.engines.dense import reduce_dense
-from hypersphere.engines.spec import Problem
+from hypersphere.engines.spec import ReductionInputs
 from hypersphere.geometry import normalize
 
 
@@ -16,17 +16,17 @@ def round_to(x: Tensor, precision: str, interpreted: bool) -> Tensor:
     """x as the products see it, with the gradient of x. Triton's interpreter cuts bfloat16 off, a GPU rounds it."""
     if precision == "tf32":
         rounded = (x.float().view(torch.int32) + 0x1000 & -0x2000).view(torch.float32)
-    elif precision == "bf16" and interpreted:
+    elif precision == "bfloat16" and interpreted:
         rounded = (x.float().view(torch.int32) & -65536).view(torch.float32)
     else:
-        rounded = x.float().to({"bf16": torch.bfloat16, "fp16": torch.float16}.get(precision, torch.float32))
+        rounded = x.float().to({"bfloat16": torch.bfloat16, "float16": torch.float16}.get(precision, torch.float32))
     return x + (rounded.to(x.dtype) - x).detach()
 
 
-def rounding_dense(precision: str, interpreted: bool) -> Callable[[Problem], Reduced]:
+def rounding_dense(precision: str, interpreted: bool) -> Callable[[ReductionInputs], Reduced]:
     """A dense engine whose negatives see rounded factors. The target, and a maximum, do not."""
 
-    def reduce(problem: Problem) -> Reduced:
+    def reduce(problem: ReductionInputs) -> Reduced:
         plain, reduction = reduce_dense(problem), problem.reduction
         if reduction.kind == "max":
             return plain

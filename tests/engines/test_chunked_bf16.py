@@ -12,7 +12,7 @@ N, C, D = 40, 300, 64
 
 @pytest.fixture(autouse=True)
 def able(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(engines, "multiplies_bf16", lambda device: device.type == "cpu")
+    monkeypatch.setattr(engines, "multiplies_bfloat16", lambda device: device.type == "cpu")
 
 
 def gradients(name: str, **options: object) -> dict[str, Tensor]:
@@ -32,7 +32,7 @@ def gradients(name: str, **options: object) -> dict[str, Tensor]:
     "name", ["normface", "arcface", "curricularface", "circle", "sphereface2", "c_contrastive", "lm_softmax", "ampface"]
 )
 def test_rounded_products_are_near_the_exact_ones(name: str) -> None:
-    exact, rounded = gradients(name, engine="chunked"), gradients(name, engine="chunked", precision="bf16")
+    exact, rounded = gradients(name, engine="chunked"), gradients(name, engine="chunked", precision="bfloat16")
     for key, value in exact.items():
         gap = float((rounded[key] - value).norm() / value.norm())
         assert gap < 2e-2, key
@@ -46,7 +46,7 @@ def test_the_target_and_a_maximum_stay_exact() -> None:
         reduction = engines.Reduction(kind, normalize_embeddings=True)  # type: ignore[arg-type]
         exact, rounded = (
             engines.reduce_negatives(x, w, labels, reduction, engine="chunked", chunk_size=50, precision=precision)
-            for precision in ("fp32", "bf16")
+            for precision in ("float32", "bfloat16")
         )
         torch.testing.assert_close(rounded.target, exact.target, rtol=1e-6, atol=1e-6)
         assert torch.equal(rounded.value, exact.value) == (kind == "max")
@@ -55,7 +55,7 @@ def test_the_target_and_a_maximum_stay_exact() -> None:
 def test_nothing_is_rounded_that_nobody_asked_for() -> None:
     exact = gradients("arcface", engine="chunked")
     with torch.autocast("cpu", dtype=torch.bfloat16):
-        assert torch.equal(gradients("arcface", engine="chunked", precision="fp32")["weight"], exact["weight"])
-    wide = gradients("arcface", engine="chunked", precision="bf16", dtype=torch.float64)
+        assert torch.equal(gradients("arcface", engine="chunked", precision="float32")["weight"], exact["weight"])
+    wide = gradients("arcface", engine="chunked", precision="bfloat16", dtype=torch.float64)
     again = gradients("arcface", engine="chunked", dtype=torch.float64)
     assert torch.equal(wide["weight"], again["weight"])

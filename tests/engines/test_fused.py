@@ -17,12 +17,12 @@ from hypersphere.engines import (
     KINDS,
     PRECISIONS,
     CircleNegative,
-    Curve,
     DividedAngle,
     Kind,
     Modulated,
     Reduction,
     Riesz,
+    ScoreFunction,
     Similarity,
     ambient_precision,
     reduce_negatives,
@@ -38,7 +38,7 @@ N, C, D = 18, 37, 10
 LABELS = torch.tensor([0, 36, 3, -1, 3, 31, 32, 7, 7, 7, 35, -1, 1, 2, 16, 15, 0, 36])
 
 
-def curves(dtype: torch.dtype) -> dict[str, Curve]:
+def curves(dtype: torch.dtype) -> dict[str, ScoreFunction]:
     threshold = torch.linspace(-0.3, 0.4, N, dtype=dtype)[:, None]
     return {
         "identity": Similarity(),
@@ -97,7 +97,7 @@ def assert_close(ours: dict[str, Tensor], theirs: dict[str, Tensor], tolerance: 
 )
 def test_everything_that_is_differentiable(kind: Kind, curve: str) -> None:
     names = ("scale", "offset", "bias")
-    ours = results("triton", kind, curve, *names, precision="fp32")
+    ours = results("triton", kind, curve, *names, precision="float32")
     assert_close(ours, results("dense", kind, curve, *names), 3e-6)
 
 
@@ -114,23 +114,23 @@ def test_everything_that_is_differentiable(kind: Kind, curve: str) -> None:
 def test_stored_and_made_again_are_dense(kind: Kind, curve: str) -> None:
     expected = results("dense", kind, curve, "offset")
     for budget in (None, 0):
-        assert_close(results("triton", kind, curve, "offset", precision="fp32", budget=budget), expected, 3e-6)
+        assert_close(results("triton", kind, curve, "offset", precision="float32", budget=budget), expected, 3e-6)
 
 
 @pytest.mark.parametrize("kind", ["logsumexp", "max"])
 def test_raw_inner_products(kind: Kind) -> None:
-    ours = results("triton", kind, "identity", "bias", normalize=False, precision="fp32")
+    ours = results("triton", kind, "identity", "bias", normalize=False, precision="float32")
     assert_close(ours, results("dense", kind, "identity", "bias", normalize=False), 3e-5)
 
 
-@pytest.mark.parametrize("precision", ["bf16", "fp16", "tf32"])
+@pytest.mark.parametrize("precision", ["bfloat16", "float16", "tf32"])
 @pytest.mark.parametrize(("kind", "budget"), [("logsumexp", None), ("logsumexp", 0), ("softplus_sum", None)])
 def test_rounded_products(kind: Kind, precision: str, budget: int | None, monkeypatch: pytest.MonkeyPatch) -> None:
     ours = results("triton", kind, "power", precision=precision, budget=budget)
     monkeypatch.setattr(engines, "reduce_dense", rounding_dense(precision, interpreted=True))
     theirs = results("dense", kind, "power")
     assert_close({"value": ours["value"]}, {"value": theirs["value"]}, 3e-6)
-    assert_close(ours, theirs, 1.2e-2 if precision == "bf16" else 1e-3)
+    assert_close(ours, theirs, 1.2e-2 if precision == "bfloat16" else 1e-3)
 
 
 @pytest.mark.parametrize("precision", PRECISIONS)
@@ -140,7 +140,7 @@ def test_tiles_of_a_gpu(dim: int, precision: str, monkeypatch: pytest.MonkeyPatc
     from hypersphere.engines.triton import launch
 
     real, described = launch._tile, launch._described
-    dots = "ieee" if precision == "fp32" else "tf32"
+    dots = "ieee" if precision == "float32" else "tf32"
     monkeypatch.setattr(launch, "_tile", lambda name, _, itemsize, count: real(name, dots, itemsize, count))
 
     def checked(matrix: Tensor, m: int, n: int) -> Any:
@@ -169,7 +169,7 @@ def test_tiles_of_a_gpu(dim: int, precision: str, monkeypatch: pytest.MonkeyPatc
             found.append({"value": result.value.detach(), "x": grads[0], "w": grads[1]})
     for ours in found[:-1]:
         assert_close({"value": ours["value"]}, {"value": found[-1]["value"]}, 3e-6)
-        assert_close(ours, found[-1], 1.2e-2 if precision == "bf16" else 1e-3)
+        assert_close(ours, found[-1], 1.2e-2 if precision == "bfloat16" else 1e-3)
 
 
 @pytest.mark.parametrize("cosine", [-1.0, 1.0])
@@ -177,7 +177,7 @@ def test_tiles_of_a_gpu(dim: int, precision: str, monkeypatch: pytest.MonkeyPatc
 def test_a_logsumexp_at_its_bounds(cosine: float, scale: float) -> None:
     x = torch.tensor([[1.0, 0.0]]).requires_grad_()
     w = torch.tensor([[0.0, 1.0], [cosine, 0.0], [cosine, 0.0]]).requires_grad_()
-    for precision in ("fp32", "bf16"):
+    for precision in ("float32", "bfloat16"):
         result = reduce_negatives(
             x, w, torch.tensor([0]), Reduction("logsumexp", normalize_embeddings=True), scale=scale, engine="triton",
             precision=precision,
@@ -193,7 +193,7 @@ def test_no_class_reduces_without_nan(kind: Kind, classes: int) -> None:
     x, w = torch.eye(3, 4).requires_grad_(), torch.ones(classes, 4, requires_grad=True)
     labels = torch.full((3,), classes - 1)
     for budget in (None, 0):
-        result = reduce_negatives(x, w, labels, Reduction(kind), engine="triton", precision="bf16", budget=budget)
+        result = reduce_negatives(x, w, labels, Reduction(kind), engine="triton", precision="bfloat16", budget=budget)
         assert result.value.tolist() == [float("-inf") if kind in ("logsumexp", "max") else 0.0] * 3
         if kind == "max":
             assert result.argmax is not None
@@ -210,7 +210,7 @@ def test_ties_go_to_the_lowest_class() -> None:
     w[:, 1] = -1
     w[[40, 70, 99]] = torch.tensor([2.0, 0.0])
     labels = torch.tensor([0, 40, -1])
-    for precision in ("fp32", "bf16"):
+    for precision in ("float32", "bfloat16"):
         result = reduce_negatives(x, w, labels, Reduction("max"), engine="triton", precision=precision)
         assert result.argmax is not None
         assert result.argmax.tolist() == [40, 70, 40]
@@ -225,7 +225,7 @@ def test_no_more_in_memory_than_the_budget_says(monkeypatch: pytest.MonkeyPatch)
     x, w, labels = torch.randn(4, 3, requires_grad=True), torch.randn(301, 3, requires_grad=True), torch.arange(4)
     reduction = Reduction("logsumexp", normalize_embeddings=True)
     for budget, expected in ((0, [128, 48]), (2 * 4 * 300, [256, 48]), (None, [304])):
-        result = reduce_negatives(x, w, labels, reduction, engine="triton", precision="bf16", budget=budget)
+        result = reduce_negatives(x, w, labels, reduction, engine="triton", precision="bfloat16", budget=budget)
         result.value.sum().backward()
         assert widths == expected
         widths.clear()
@@ -235,7 +235,7 @@ def test_no_more_in_memory_than_the_budget_says(monkeypatch: pytest.MonkeyPatch)
 def test_heads_use_it_unchanged(name: str) -> None:
     torch.manual_seed(0)
     reference = hs.create_head(name, dim=D, num_classes=C, engine="dense", dtype=torch.float64).eval().double()
-    head = hs.create_head(name, dim=D, num_classes=C, engine="triton", precision="fp32").eval()
+    head = hs.create_head(name, dim=D, num_classes=C, engine="triton", precision="float32").eval()
     head.load_state_dict(reference.state_dict())
     found = []
     for model in (head, reference):
@@ -249,11 +249,11 @@ def test_heads_use_it_unchanged(name: str) -> None:
 def test_strided_inputs_and_half_precision_prototypes() -> None:
     x, w, labels = torch.randn(10, 5).T.contiguous().T, torch.randn(5, 12).T, torch.arange(10)
     expected = reduce_negatives(x, w, labels, Reduction("logsumexp"), engine="dense").value
-    ours = reduce_negatives(x, w, labels, Reduction("logsumexp"), engine="triton", precision="fp32").value
+    ours = reduce_negatives(x, w, labels, Reduction("logsumexp"), engine="triton", precision="float32").value
     torch.testing.assert_close(ours, expected)
     for dtype in (torch.float16, torch.bfloat16):
         half = w.to(dtype).requires_grad_()
-        value = reduce_negatives(x, half, labels, Reduction("logsumexp"), engine="triton", precision="bf16").value
+        value = reduce_negatives(x, half, labels, Reduction("logsumexp"), engine="triton", precision="bfloat16").value
         assert value.dtype == torch.float32
         (grad,) = torch.autograd.grad(value.sum(), half)
         assert grad.dtype == dtype
@@ -275,7 +275,7 @@ def seen(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 
 def call(
-    engine: str = "triton", curve: Curve | None = None, dtype: torch.dtype = torch.float32, **options: Any
+    engine: str = "triton", curve: ScoreFunction | None = None, dtype: torch.dtype = torch.float32, **options: Any
 ) -> None:
     x = torch.eye(2, dtype=dtype)
     reduce_negatives(x, x, torch.tensor([0, 1]), Reduction("sum", curve or Similarity()), engine=engine, **options)
@@ -283,7 +283,7 @@ def call(
 
 def test_what_goes_where(seen: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
     call()
-    call("auto", precision="bf16")
+    call("auto", precision="bfloat16")
     call(curve=Riesz(2))
     call(curve=DividedAngle(1.4))
     call(dtype=torch.float64)
@@ -313,19 +313,19 @@ def test_without_triton_there_is_one_warning(seen: list[str], monkeypatch: pytes
 
 def test_the_precision_is_the_one_around() -> None:
     x = torch.eye(2)
-    assert ambient_precision(x) == "fp32"
-    assert ambient_precision(x.half()) == "fp16"
+    assert ambient_precision(x) == "float32"
+    assert ambient_precision(x.half()) == "float16"
     with torch.autocast("cpu", dtype=torch.bfloat16):
-        assert ambient_precision(x) == "bf16"
-        assert ambient_precision(x.double()) != "bf16"
+        assert ambient_precision(x) == "bfloat16"
+        assert ambient_precision(x.double()) != "bfloat16"
     before = torch.get_float32_matmul_precision()
     try:
         torch.set_float32_matmul_precision("high")
         assert ambient_precision(x) == "tf32"
     finally:
         torch.set_float32_matmul_precision(before)
-    with pytest.raises(ValueError, match="precision='bf15' is unknown; did you mean 'bf16'"):
-        hs.create_head("arcface", dim=2, num_classes=2, precision="bf15")  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="precision='bfloat15' is unknown; did you mean 'bfloat16'"):
+        hs.create_head("arcface", dim=2, num_classes=2, precision="bfloat15")  # type: ignore[arg-type]
 
 
 def test_waves_are_whole_tiles() -> None:

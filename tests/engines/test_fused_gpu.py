@@ -16,7 +16,7 @@ pytestmark = [
     pytest.mark.gpu,
     pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device"),
 ]
-LIMITS = {"bf16": 8e-3, "fp16": 1e-3, "tf32": 2e-3, "fp32": 1e-4}
+LIMITS = {"bfloat16": 8e-3, "float16": 1e-3, "tf32": 2e-3, "float32": 1e-4}
 LOSSES: dict[str, tuple[str, dict[str, Any]]] = {
     "arcface": ("arcface", {}),
     "adjusted": ("cosface", {"power": 2.5}),
@@ -43,7 +43,7 @@ def gradients(head: nn.Module, x: Tensor, labels: Tensor) -> dict[str, Tensor]:
 
 
 @pytest.mark.parametrize("size", [(33, 97, 16), (200, 5003, 512)])
-@pytest.mark.parametrize("precision", ["bf16", "fp16", "tf32", "fp32"])
+@pytest.mark.parametrize("precision", ["bfloat16", "float16", "tf32", "float32"])
 @pytest.mark.parametrize("case", LOSSES)
 def test_losses(case: str, precision: Precision, size: tuple[int, int, int], monkeypatch: pytest.MonkeyPatch) -> None:
     name, options = LOSSES[case]
@@ -67,7 +67,7 @@ def test_losses(case: str, precision: Precision, size: tuple[int, int, int], mon
         ours, again = gradients(head, x, labels), gradients(head, x, labels)
         for key, value in expected.items():
             assert torch.equal(ours[key], again[key]), f"{key} is not deterministic"
-            if case != "max" or precision == "fp32":
+            if case != "max" or precision == "float32":
                 error = float((ours[key].double() - value).norm() / value.norm())
                 assert error <= LIMITS[precision], key
 
@@ -83,12 +83,12 @@ def test_auto_is_fused_where_products_may_be_rounded(monkeypatch: pytest.MonkeyP
     with torch.autocast("cuda", dtype=torch.bfloat16):
         head(x, labels)
     head(x.half(), labels)
-    assert ran == ["bf16", "fp16"]
+    assert ran == ["bfloat16", "float16"]
 
 
 def test_a_million_classes_without_their_scores() -> None:
     rows, classes, dim = 256, 1_000_000, 128
-    head = hs.create_head("arcface", dim=dim, num_classes=classes, precision="bf16", budget=2**26, device="cuda")
+    head = hs.create_head("arcface", dim=dim, num_classes=classes, precision="bfloat16", budget=2**26, device="cuda")
     x = torch.randn(rows, dim, device="cuda", requires_grad=True)
     labels = torch.randint(classes, (rows,), device="cuda")
     before = torch.cuda.memory_allocated()
@@ -101,7 +101,7 @@ def test_a_million_classes_without_their_scores() -> None:
 def test_offsets_beyond_31_bits() -> None:
     """C d > 2^31, and N C > 2^31."""
     rows, classes, dim = 512, 4_300_000, 512
-    head = hs.create_head("cosface", dim=dim, num_classes=classes, precision="bf16", engine="triton", device="cuda")
+    head = hs.create_head("cosface", dim=dim, num_classes=classes, precision="bfloat16", engine="triton", device="cuda")
     x = torch.randn(rows, dim, device="cuda", requires_grad=True)
     labels = torch.randint(classes - 1000, classes, (rows,), device="cuda")
     loss = head(x, labels)

@@ -13,11 +13,11 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from hypersphere.engines import (
     KINDS,
     CircleNegative,
-    Curve,
     DividedAngle,
     Modulated,
     Reduction,
     Riesz,
+    ScoreFunction,
     Similarity,
     reduce_negatives,
 )
@@ -50,7 +50,7 @@ class Halved:
     def value(self, score: Tensor) -> Tensor:
         return score / 2
 
-    def slope(self, score: Tensor) -> float:
+    def derivative(self, score: Tensor) -> float:
         return 0.5
 
 
@@ -68,7 +68,7 @@ CURVES = {
 }
 
 
-def loop(kind: str, curve: Curve, tensors: dict[str, Tensor], labels: Tensor) -> list[float]:
+def loop(kind: str, curve: ScoreFunction, tensors: dict[str, Tensor], labels: Tensor) -> list[float]:
     """The reduction, number by number."""
     values = []
     for i, label in enumerate(labels.tolist()):
@@ -101,7 +101,7 @@ def loop(kind: str, curve: Curve, tensors: dict[str, Tensor], labels: Tensor) ->
 @pytest.mark.parametrize("engine", ["dense", "chunked"])
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("curve", CURVES.values(), ids=CURVES.keys())
-def test_value_against_a_plain_loop(engine: str, kind: str, curve: Curve) -> None:
+def test_value_against_a_plain_loop(engine: str, kind: str, curve: ScoreFunction) -> None:
     tensors = problem()
     result = reduce_negatives(**tensors, labels=LABELS, reduction=Reduction(kind, curve), engine=engine, chunk_size=4)
     torch.testing.assert_close(
@@ -109,7 +109,7 @@ def test_value_against_a_plain_loop(engine: str, kind: str, curve: Curve) -> Non
     )
 
 
-def gradients(kind: str, curve: Curve, engine: str, chunk: int | None, scalar: bool, raw: bool) -> list[Tensor]:
+def gradients(kind: str, curve: ScoreFunction, engine: str, chunk: int | None, scalar: bool, raw: bool) -> list[Tensor]:
     tensors = problem(1)
     if scalar:
         tensors["scale"], tensors["offset"] = tensors["scale"][0], tensors["offset"][0]
@@ -127,7 +127,7 @@ def gradients(kind: str, curve: Curve, engine: str, chunk: int | None, scalar: b
 @pytest.mark.parametrize("scalar", [False, True])
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("curve", CURVES.values(), ids=CURVES.keys())
-def test_chunked_is_dense(kind: str, curve: Curve, scalar: bool, raw: bool) -> None:
+def test_chunked_is_dense(kind: str, curve: ScoreFunction, scalar: bool, raw: bool) -> None:
     expected = gradients(kind, curve, "dense", None, scalar, raw)
     for chunk in (1, 3, 4, C, 100):
         for ours, theirs in zip(gradients(kind, curve, "chunked", chunk, scalar, raw), expected, strict=True):
@@ -137,7 +137,7 @@ def test_chunked_is_dense(kind: str, curve: Curve, scalar: bool, raw: bool) -> N
 @pytest.mark.parametrize("engine", ["dense", "chunked"])
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("curve", CURVES.values(), ids=CURVES.keys())
-def test_gradcheck(engine: str, kind: str, curve: Curve) -> None:
+def test_gradcheck(engine: str, kind: str, curve: ScoreFunction) -> None:
     tensors = problem(2)
     inputs = tuple(value.requires_grad_() for value in tensors.values())
 
@@ -153,9 +153,9 @@ def test_gradcheck(engine: str, kind: str, curve: Curve) -> None:
 
 def test_detached_curves_have_the_slope_of_the_weight_held_constant() -> None:
     score = torch.linspace(-0.9, 0.9, 7, dtype=torch.float64)
-    assert Similarity(power=3, detached=True).slope(score) == 1.0
-    assert DividedAngle(1.4).slope(score) == 1.0
-    torch.testing.assert_close(CircleNegative(0.25).slope(score), (score + 0.25).clamp(min=0))
+    assert Similarity(power=3, detached=True).derivative(score) == 1.0
+    assert DividedAngle(1.4).derivative(score) == 1.0
+    torch.testing.assert_close(CircleNegative(0.25).derivative(score), (score + 0.25).clamp(min=0))
 
 
 @pytest.mark.parametrize("engine", ["dense", "chunked"])

@@ -7,7 +7,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hypersphere.geometry import angle_between, angle_from_cosine, norm, normalize, sine_from_cosine, with_slope
+from hypersphere.geometry import angle_between, angle_from_cosine, norm, normalize, sine_from_cosine, with_derivative
 
 D = torch.float64
 
@@ -54,7 +54,7 @@ def test_zero_maps_to_zero_with_a_finite_gradient() -> None:
 def test_with_slope_has_the_value_to_the_last_bit() -> None:
     x = torch.tensor([0.1, 1e8, -3.7], requires_grad=True)
     value, slope = torch.tensor([1 / 3, 2 / 7, 1e-20]), torch.tensor([5.0, -1e12, 0.0])
-    y = with_slope(x, value, slope)
+    y = with_derivative(x, value, slope)
     assert torch.equal(y, value)
     y.sum().backward()
     assert x.grad is not None

@@ -21,7 +21,7 @@ def test_predictions_are_the_cpus(name: str, engine: str) -> None:
     head = hs.create_head(name, dim=16, num_classes=97, engine="dense")
     nn.init.normal_(head.weight)
     x = torch.randn(500, 16)
-    other = hs.create_head(name, dim=16, num_classes=97, engine=engine, precision="fp32", device="cuda")
+    other = hs.create_head(name, dim=16, num_classes=97, engine=engine, precision="float32", device="cuda")
     other.load_state_dict(head.state_dict())
     logits = head.logits(x)
     torch.testing.assert_close(other.logits(x.cuda()).cpu(), logits, rtol=1e-4, atol=1e-4)
@@ -82,7 +82,7 @@ def test_an_unchecked_head_never_waits_for_the_gpu(name: str, more: dict[str, in
 
 
 @pytest.mark.filterwarnings("ignore:The AccumulateGrad node's stream does not match")
-@pytest.mark.parametrize("precision", ["fp32", "bf16"])
+@pytest.mark.parametrize("precision", ["float32", "bfloat16"])
 @pytest.mark.parametrize("name", ["softmax", "cosface", "arcface", "sphereface2", "label_smoothing"])
 def test_an_unchecked_head_can_be_captured(name: str, precision: Precision) -> None:
     """A CUDA graph replays forward and backward, and follows the margins as they grow."""

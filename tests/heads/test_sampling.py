@@ -105,7 +105,7 @@ def test_positives_are_in_and_the_rest_is_random() -> None:
         sample = draw_sample(labels, 6, 4, generator, False)
         assert torch.equal(sample.index, sample.index.unique())
         assert {1, 4} <= set(sample.index.tolist())
-        assert sample.index[sample.places(labels)[:3]].tolist() == [4, 1, 1]
+        assert sample.index[sample.local_labels(labels)[:3]].tolist() == [4, 1, 1]
         drawn[tuple(sample.index.tolist())] += 1
     assert len(drawn) == math.comb(4, 2), "every subset that it may be"
     assert max(abs(count - 500) for count in drawn.values()) < 5 * math.sqrt(500)
@@ -192,7 +192,7 @@ def test_inside_the_logarithm_a_logsumexp_is_unbiased_and_outside_too_small(relu
     values = []
     for sample in subsets(LABELS, C, 6):
         batch = Batch(x, LABELS, w).sampled(sample, sample.rows(w))
-        part = batch.reduce("logsumexp", Similarity(relu=relu), scale=5.0, bias=batch.local(bias))
+        part = batch.reduce("logsumexp", Similarity(relu=relu), scale=5.0, bias=batch.shard_of(bias))
         torch.testing.assert_close(part.target, whole.target)
         values.append(part.value)
     stacked = torch.stack(values)

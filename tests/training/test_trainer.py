@@ -474,8 +474,8 @@ def test_a_wrong_recipe_is_named(path: Path, tmp_path: Path, setting: str, messa
     ("settings", "precision"),
     [
         ([], None),
-        (["train.precision=bfloat16"], "bf16"),
-        (["train.precision=float16"], "fp16"),
+        (["train.precision=bfloat16"], "bfloat16"),
+        (["train.precision=float16"], "float16"),
         (["train.precision=bfloat16", "head.precision=tf32"], "tf32"),
     ],
 )

@@ -144,7 +144,7 @@ def seconds_of_steps(
 ) -> list[float]:
     """Forward and backward on one process, or on this one of several."""
     torch.manual_seed(0)
-    precision: Precision | None = "bf16" if device == "cuda" else None
+    precision: Precision | None = "bfloat16" if device == "cuda" else None
     head = create_head(name, dim=dim, num_classes=classes, precision=precision, device=device, shard=shard)
     head.checked = False
     x = torch.randn(rows, dim, device=device, requires_grad=True)

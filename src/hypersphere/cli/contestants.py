@@ -105,7 +105,7 @@ def our_step(name: str = "arcface", **options: Any) -> Callable[[Inputs, Size], 
     captured, optimize = options.pop("captured", False), options.pop("optimize", False)
 
     def make(inputs: Inputs, size: Size) -> Step:
-        precision: Precision | None = "bf16" if size.gpu else None
+        precision: Precision | None = "bfloat16" if size.gpu else None
         head = create_head(
             name, dim=size.dim, num_classes=size.classes, precision=precision, device=size.device, **options
         )

@@ -10,16 +10,16 @@ from hypersphere.engines.chunked import reduce_chunked
 from hypersphere.engines.dense import reduce_dense
 from hypersphere.engines.score_functions import (
     CircleNegative,
-    Curve,
     DividedAngle,
     Modulated,
     Riesz,
+    ScoreFunction,
     Similarity,
 )
-from hypersphere.engines.spec import KINDS, Kind, Problem, Reduced, Reduction, compute_dtype, product, softplus
+from hypersphere.engines.spec import KINDS, Kind, Reduced, Reduction, ReductionInputs, compute_dtype, product, softplus
 from hypersphere.engines.triton.autograd import reduce_fused
 from hypersphere.engines.triton.available import triton_usable, triton_wanted, use_triton
-from hypersphere.engines.triton.support import PRECISIONS, Precision, ambient_precision, fusible, multiplies_bf16
+from hypersphere.engines.triton.support import PRECISIONS, Precision, ambient_precision, fusible, multiplies_bfloat16
 from hypersphere.geometry import norm
 
 ENGINES = ("auto", "dense", "chunked", "triton")
@@ -29,7 +29,6 @@ __all__ = [
     "KINDS",
     "PRECISIONS",
     "CircleNegative",
-    "Curve",
     "DividedAngle",
     "Kind",
     "Modulated",
@@ -37,6 +36,7 @@ __all__ = [
     "Reduced",
     "Reduction",
     "Riesz",
+    "ScoreFunction",
     "Similarity",
     "ambient_precision",
     "compute_dtype",
@@ -77,7 +77,7 @@ def reduce_negatives(
             products need not be float32, `dense` while `torch.compile` traces, and `chunked` otherwise.
         chunk_size: classes per chunk of `chunked`; by default as many as fit the processor's cache.
         precision: what `triton` rounds the factors of its products to, by default `ambient`. On a CPU that multiplies
-            bfloat16, `bf16` makes `chunked` do so; by default it rounds nothing.
+            bfloat16, `bfloat16` makes `chunked` do so; by default it rounds nothing.
         ambient: by default what autocast, the embeddings' dtype or `torch.set_float32_matmul_precision` says.
         budget: bytes that `triton` may take for its N x C matrix of derivatives; with less than 2 N C it makes that
             matrix twice, in waves. By default a quarter of the device's memory.
@@ -96,7 +96,7 @@ def reduce_negatives(
     check_choice("precision", products, PRECISIONS)
     dtype = compute_dtype(embeddings, prototypes)
     with torch.autocast(embeddings.device.type, enabled=False):
-        problem = Problem(
+        problem = ReductionInputs(
             embeddings.to(dtype),
             prototypes,
             labels,
@@ -118,15 +118,17 @@ def reduce_negatives(
 
 def _rounds(reduction: Reduction, precision: Precision | None, dtype: torch.dtype, device: torch.device) -> bool:
     """Whether the chunked engine multiplies in bfloat16; a maximum stays exact."""
-    return precision == "bf16" and reduction.kind != "max" and dtype == torch.float32 and multiplies_bf16(device)
+    return (
+        precision == "bfloat16" and reduction.kind != "max" and dtype == torch.float32 and multiplies_bfloat16(device)
+    )
 
 
-def _fuses(problem: Problem, engine: str, precision: Precision) -> bool:
+def _fuses(problem: ReductionInputs, engine: str, precision: Precision) -> bool:
     """Whether the fused engine takes the problem."""
     if engine not in ("auto", "triton") or torch.compiler.is_compiling():
         return False
     device = problem.embeddings.device
-    if engine == "auto" and (device.type != "cuda" or precision == "fp32"):
+    if engine == "auto" and (device.type != "cuda" or precision == "float32"):
         return False
     return triton_wanted() and fusible(problem) and triton_usable(device)
 

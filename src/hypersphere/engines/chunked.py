@@ -10,10 +10,10 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from hypersphere.engines.spec import NEVER, Problem, Reduced, softplus
+from hypersphere.engines.spec import NEVER, Reduced, ReductionInputs, softplus
 
 
-def reduce_chunked(problem: Problem, chunk_size: int | None = None) -> Reduced:
+def reduce_chunked(problem: ReductionInputs, chunk_size: int | None = None) -> Reduced:
     """Reduce the negatives of every row, `chunk_size` classes at a time.
 
     A `rounded` problem's products are of bfloat16 factors and results; all else, and the target's score, is float32.
@@ -41,7 +41,7 @@ def _default_chunk_size(x: Tensor) -> int:
 class _Unit:
     """Some prototypes as the scores see them: in the dtype of the arithmetic and, if asked for, normalised."""
 
-    def __init__(self, problem: Problem, prototypes: Tensor) -> None:
+    def __init__(self, problem: ReductionInputs, prototypes: Tensor) -> None:
         self.unit = prototypes.to(problem.embeddings.dtype)
         self.inverse: Tensor | None = None
         self.straight = problem.reduction.unit_gradients
@@ -61,7 +61,7 @@ class _Unit:
 class _Chunk:
     """The scores of one run of classes, and what they make."""
 
-    def __init__(self, problem: Problem, buffer: Tensor, start: int, stop: int) -> None:
+    def __init__(self, problem: ReductionInputs, buffer: Tensor, start: int, stop: int) -> None:
         x = problem.embeddings
         self.problem = problem
         self.classes = slice(start, stop)
@@ -87,7 +87,7 @@ class _Chunk:
     def terms(self) -> Tensor:
         """scale f(score) + offset + bias. Uses up the scores: they may be overwritten."""
         problem = self.problem
-        terms = problem.reduction.curve.value(self.scores).mul_(problem.scale)
+        terms = problem.reduction.score_function.value(self.scores).mul_(problem.scale)
         if problem.offset is not None:
             terms.add_(problem.offset)
         if problem.bias is not None:
@@ -95,7 +95,7 @@ class _Chunk:
         return terms
 
 
-def _chunks(problem: Problem, size: int) -> Iterator[_Chunk]:
+def _chunks(problem: ReductionInputs, size: int) -> Iterator[_Chunk]:
     rows, classes = problem.embeddings.shape[0], problem.prototypes.shape[0]
     buffer = problem.embeddings.new_empty(rows * min(size, classes))
     for start in range(0, classes, size):
@@ -153,7 +153,7 @@ class _Chunked(torch.autograd.Function):
         scale: Tensor,
         offset: Tensor | None,
         bias: Tensor | None,
-        problem: Problem,
+        problem: ReductionInputs,
         size: int,
     ) -> tuple[Tensor, Tensor, Tensor]:
         problem = problem._replace(embeddings=x, prototypes=prototypes, scale=scale, offset=offset, bias=bias)
@@ -172,7 +172,7 @@ class _Chunked(torch.autograd.Function):
     @once_differentiable
     def backward(ctx: Any, grad_target: Tensor, grad_value: Tensor, _: Tensor) -> tuple[Tensor | None, ...]:
         x, prototypes, scale, offset, bias, labels, value, index = ctx.saved_tensors
-        problem = Problem(x, prototypes, labels, ctx.reduction, scale, offset, bias, rounded=ctx.rounded)
+        problem = ReductionInputs(x, prototypes, labels, ctx.reduction, scale, offset, bias, rounded=ctx.rounded)
         gradients = _Gradients(problem, ctx.needs_input_grad)
         with torch.autocast(x.device.type, enabled=False):
             if problem.reduction.kind == "max":
@@ -186,7 +186,7 @@ class _Chunked(torch.autograd.Function):
 class _Gradients:
     """Gradients to embeddings, prototypes, scale, offset and bias, accumulated over chunks."""
 
-    def __init__(self, problem: Problem, needed: tuple[bool, ...]) -> None:
+    def __init__(self, problem: ReductionInputs, needed: tuple[bool, ...]) -> None:
         x, prototypes = problem.embeddings, problem.prototypes
         self.problem = problem
         self.x = torch.zeros_like(x) if needed[0] else None
@@ -197,8 +197,8 @@ class _Gradients:
 
     def add(self, chunk: _Chunk, grad_target: Tensor, grad_value: Tensor, value: Tensor) -> None:
         """Add what one chunk of classes gives."""
-        problem, curve = self.problem, self.problem.reduction.curve
-        slope = curve.slope(chunk.scores)
+        problem, curve = self.problem, self.problem.reduction.score_function
+        slope = curve.derivative(chunk.scores)
         bent = curve.value(chunk.scores).clone() if self.scale is not None else None
         grad = chunk.put_own(self._terms(chunk, value), 0.0)
         if self.scale is not None and bent is not None:
@@ -222,14 +222,14 @@ class _Gradients:
 
     def add_max(self, grad_target: Tensor, grad_value: Tensor, index: Tensor) -> None:
         """Add the gradients of a maximum: each row meets its own class and one other, O(N d) in all."""
-        problem, curve = self.problem, self.problem.reduction.curve
+        problem, curve = self.problem, self.problem.reduction.score_function
         for fill in (self.prototypes, self.bias):
             if fill is not None:
                 fill.zero_()
         if not len(problem.prototypes):
             return
         found = (index >= 0)[:, None]
-        score = self._add_rows(index, lambda score: grad_value * problem.scale * curve.slope(score) * found)
+        score = self._add_rows(index, lambda score: grad_value * problem.scale * curve.derivative(score) * found)
         self._add_rows(problem.labels, lambda _: grad_target * (problem.labels >= 0)[:, None])
         grad_value = grad_value * found
         if self.scale is not None:

@@ -5,11 +5,11 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from hypersphere.engines.spec import NEVER, Problem, Reduced, product, softplus
-from hypersphere.geometry import normalize, with_slope
+from hypersphere.engines.spec import NEVER, Reduced, ReductionInputs, product, softplus
+from hypersphere.geometry import normalize, with_derivative
 
 
-def reduce_dense(problem: Problem) -> Reduced:
+def reduce_dense(problem: ReductionInputs) -> Reduced:
     """Reduce the negatives of every row with the whole N x C matrix in memory."""
     x, reduction = problem.embeddings, problem.reduction
     prototypes = problem.prototypes.to(x.dtype)
@@ -23,8 +23,8 @@ def reduce_dense(problem: Problem) -> Reduced:
     target = torch.where(inside, scores.gather(1, own), 0.0)[:, 0]
 
     looked_at = scores.detach()
-    value, slope = reduction.curve.value(looked_at), reduction.curve.slope(looked_at)
-    bent = scores if value is looked_at else with_slope(scores, value, slope)
+    value, slope = reduction.score_function.value(looked_at), reduction.score_function.derivative(looked_at)
+    bent = scores if value is looked_at else with_derivative(scores, value, slope)
     terms = problem.scale * bent
     if problem.offset is not None:
         terms = terms + problem.offset
@@ -49,7 +49,7 @@ def _logsumexp(terms: Tensor) -> Tensor:
     return terms[:, 0]
 
 
-def _nothing(scores: Tensor, problem: Problem) -> Reduced:
+def _nothing(scores: Tensor, problem: ReductionInputs) -> Reduced:
     """The reduction over no class, connected to whatever it would depend on."""
     kind, zero = problem.reduction.kind, scores.sum(1)
     for column in (problem.scale, problem.offset):

@@ -18,7 +18,7 @@ _LEAST_BASE = 1e-6
 _LEAST_SQUARED_DISTANCE = 1e-6
 
 
-class Curve(Protocol):
+class ScoreFunction(Protocol):
     """A function of the score. `value` and `slope` are called without gradients.
 
     `value` returns the score itself or a new tensor, never another view of it; a slope may be a plain number.
@@ -26,7 +26,7 @@ class Curve(Protocol):
 
     def value(self, score: Tensor) -> Tensor: ...
 
-    def slope(self, score: Tensor) -> Tensor | float: ...
+    def derivative(self, score: Tensor) -> Tensor | float: ...
 
 
 @dataclass(frozen=True)
@@ -48,7 +48,7 @@ class Similarity:
             value = 2 * ((score + 1) / 2).clamp(min=0) ** self.power - 1
         return value.clamp(min=0) if self.relu else value
 
-    def slope(self, score: Tensor) -> Tensor | float:
+    def derivative(self, score: Tensor) -> Tensor | float:
         slope: Tensor | float = 1.0
         if self.power != 1 and not self.detached:
             least = _LEAST_BASE if self.power < 1 else 0.0
@@ -66,7 +66,7 @@ class DividedAngle:
     def value(self, score: Tensor) -> Tensor:
         return torch.cos(torch.arccos(score.clamp(-1, 1)) / self.margin)
 
-    def slope(self, score: Tensor) -> Tensor | float:
+    def derivative(self, score: Tensor) -> Tensor | float:
         if self.detached or self.margin == 1:
             return 1.0
         sine = sine_from_cosine(score)
@@ -89,7 +89,7 @@ class Modulated:
     def value(self, score: Tensor) -> Tensor:
         return torch.where(score > self.threshold, score * (self.t + score), score)
 
-    def slope(self, score: Tensor) -> Tensor:
+    def derivative(self, score: Tensor) -> Tensor:
         return torch.where(score > self.threshold, self.t + 2 * score, 1.0)
 
 
@@ -100,9 +100,9 @@ class CircleNegative:
     margin: float
 
     def value(self, score: Tensor) -> Tensor:
-        return self.slope(score) * (score - self.margin)
+        return self.derivative(score) * (score - self.margin)
 
-    def slope(self, score: Tensor) -> Tensor:
+    def derivative(self, score: Tensor) -> Tensor:
         return (score + self.margin).clamp(min=0)
 
 
@@ -119,7 +119,7 @@ class Riesz:
         squared = self._squared(score)
         return squared.log() / -2 if self.exponent == 0 else squared ** (-self.exponent / 2)
 
-    def slope(self, score: Tensor) -> Tensor:
+    def derivative(self, score: Tensor) -> Tensor:
         squared = self._squared(score)
         return 1 / squared if self.exponent == 0 else self.exponent * squared ** (-self.exponent / 2 - 1)
 

@@ -17,7 +17,7 @@ from typing import Any, Literal, NamedTuple, get_args
 import torch
 from torch import Tensor
 
-from hypersphere.engines.score_functions import Curve, Similarity
+from hypersphere.engines.score_functions import ScoreFunction, Similarity
 from hypersphere.geometry import EPS
 
 Kind = Literal["logsumexp", "max", "sum", "softplus_sum", "hinge_sum"]
@@ -31,7 +31,7 @@ class Reduction:
 
     Args:
         kind: log-sum-exp, maximum, or sum of the terms; sum of softplus(term), or of max(0, term).
-        curve: the function f of the score.
+        score_function: the function f of the score.
         normalize_prototypes: divide every prototype by its norm (NormFace eq. 3) before the inner product.
         eps: the epsilon of the norms.
         normalize_embeddings: divide every embedding by its norm as well: every score is a cosine.
@@ -40,14 +40,14 @@ class Reduction:
     """
 
     kind: Kind
-    curve: Curve = field(default_factory=Similarity)
+    score_function: ScoreFunction = field(default_factory=Similarity)
     normalize_prototypes: bool = True
     eps: float = EPS
     normalize_embeddings: bool = False
     unit_gradients: bool = False
 
 
-class Problem(NamedTuple):
+class ReductionInputs(NamedTuple):
     """One reduction with its tensors: scale and offset are (N, 1) or (1, 1), bias is (C,).
 
     `fixed_scale` is the scale where it is a number, and so known without waiting for a device; `rounded` lets the

@@ -16,7 +16,7 @@ from hypersphere.geometry.sphere import (
     norm,
     normalize,
     sine_from_cosine,
-    with_slope,
+    with_derivative,
 )
 
 __all__ = [
@@ -43,5 +43,5 @@ __all__ = [
     "tammes",
     "uniform_cap",
     "uniform_sphere",
-    "with_slope",
+    "with_derivative",
 ]

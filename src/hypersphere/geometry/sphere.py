@@ -9,7 +9,7 @@ EPS = 1e-12
 """The epsilon of NormFace eq. 3; the paper's released layer uses 1e-6."""
 
 
-def with_slope(x: Tensor, value: Tensor, slope: Tensor | float) -> Tensor:
+def with_derivative(x: Tensor, value: Tensor, slope: Tensor | float) -> Tensor:
     """A function of x given by its value and its derivative, both computed elsewhere without gradients.
 
     The result equals `value` to the last bit, and its derivative with respect to x is `slope`.
@@ -50,7 +50,7 @@ def angle_from_cosine(cosine: Tensor) -> Tensor:
     c = cosine.detach()
     sine = sine_from_cosine(c)
     slope = torch.where(sine > 0, -1 / sine.clamp(min=torch.finfo(c.dtype).tiny), 0.0)
-    return with_slope(cosine, torch.arccos(c.clamp(-1, 1)), slope)
+    return with_derivative(cosine, torch.arccos(c.clamp(-1, 1)), slope)
 
 
 def angle_between(x: Tensor, y: Tensor, eps: float = EPS) -> Tensor:

@@ -80,8 +80,9 @@ def create_head(
             their lengths.
         engine: `auto`, `dense`, `chunked` or `triton`.
         chunk_size: classes per chunk of the chunked engine.
-        precision: of the fused engine's products, `bf16`, `fp16`, `tf32` or `fp32`; by default what autocast, the
-            embeddings' dtype or `torch.set_float32_matmul_precision` says. On a CPU `bf16` rounds the chunked engine's.
+        precision: of the fused engine's products, `bfloat16`, `float16`, `tf32` or `float32`; by default what autocast,
+            the embeddings' dtype or `torch.set_float32_matmul_precision` says. On a CPU `bfloat16` rounds the chunked
+            engine's.
         budget: bytes that the fused engine may take for its N x C matrix; less than 2 N C saves memory for time.
         eps: the epsilon of NormFace eq. 3; the released code's is 1e-6.
         add: further losses that share the prototypes, each with its weight and options, for example
@@ -183,6 +184,7 @@ def _objective(name: str, sizes: Mapping[str, int], options: Mapping[str, Any]) 
                 f"{key}={shown} of {name} must be 0 or lie between {_LEAST:g} and {_LARGEST:g} (or their negatives):"
                 " float32 overflows beyond"
             )
-    objective: Objective = entry(**sizes, **options)
+    declared = {key: size for key, size in sizes.items() if key in parameters}
+    objective: Objective = entry(**declared, **options)
     objective.options = dict(options)
     return objective

@@ -35,8 +35,9 @@ class Head(nn.Module):
         renormalize: bring the prototypes back to that norm in every `advance()`.
         engine: `auto`, `dense`, `chunked` or `triton`.
         chunk_size: classes per chunk of the chunked engine.
-        precision: of the fused engine's products, `bf16`, `fp16`, `tf32` or `fp32`; by default what autocast, the
-            embeddings' dtype or `torch.set_float32_matmul_precision` says. On a CPU `bf16` rounds the chunked engine's.
+        precision: of the fused engine's products, `bfloat16`, `float16`, `tf32` or `float32`; by default what autocast,
+            the embeddings' dtype or `torch.set_float32_matmul_precision` says. On a CPU `bfloat16` rounds the chunked
+            engine's.
         budget: bytes that the fused engine may take for its N x C matrix; less than 2 N C saves memory for time.
         eps: the epsilon of NormFace eq. 3.
         added: further objectives that share the prototypes, with their weights.
@@ -133,7 +134,7 @@ class Head(nn.Module):
 
     def _check_unit_gradients(self) -> None:
         for each in (self.objective, *self.added.values()):
-            if not each.normalizes_prototypes or not each.only_scores:
+            if not each.normalizes_prototypes or not each.depends_on_scores_only:
                 raise ValueError(f"unit_gradients=True: {each.name} depends on more than scores with unit prototypes")
 
     def forward(self, embeddings: Tensor, labels: Tensor, **rows: Tensor) -> Tensor:
@@ -176,7 +177,7 @@ class Head(nn.Module):
         """
         batch, logits = self._logits(embeddings)
         with torch.autocast(embeddings.device.type, enabled=False):
-            matrix = logits.matrix(batch.by_class())
+            matrix = logits.matrix(batch.as_partial_sums())
         if self.sharding is None or not isinstance(batch, ShardedBatch):
             return matrix
         return self.sharding.all_classes(matrix, batch.mine)
@@ -189,7 +190,7 @@ class Head(nn.Module):
         with its own rows.
         """
         batch, logits = self._logits(embeddings)
-        largest = logits.largest(batch.by_class())
+        largest = logits.largest(batch.as_partial_sums())
         assert largest.argmax is not None
         if self.sharding is None or not isinstance(batch, ShardedBatch):
             return largest.argmax
@@ -202,7 +203,7 @@ class Head(nn.Module):
         labels = torch.full((len(embeddings),), -1, device=embeddings.device)
         with torch.autocast(embeddings.device.type, enabled=False):
             batch = self._batch(embeddings.to(dtype), labels, embeddings.dtype, ambient, {})
-            logits = self.objective.logits(batch.by_class())
+            logits = self.objective.logits(batch.as_partial_sums())
         if logits is None:
             raise ValueError(f"{self.objective.name} compares no embedding with the prototypes: it has no logits")
         return batch, logits

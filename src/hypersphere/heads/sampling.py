@@ -37,7 +37,7 @@ class Sampler(nn.Module):
 
     def forward(self, batch: Batch, weight: Tensor) -> Batch:
         """The batch with a sample of the rows of `weight` for prototypes."""
-        labels, classes = batch.places, len(batch.prototypes)
+        labels, classes = batch.local_labels, len(batch.prototypes)
         mixed = np.random.SeedSequence((self.seed, self.draws, self.rank)).generate_state(1, np.uint64)
         generator = torch.Generator(labels.device).manual_seed(int(mixed[0]) >> 1)
         sample = draw_sample(labels, classes, self.quota(classes), generator, self.unbiased)
@@ -80,6 +80,6 @@ def check_share(share: float) -> float:
 def check_sampling(objectives: Iterable[Objective], unbiased: bool) -> None:
     """Refuse losses that say nothing sensible of a sample of the classes."""
     for objective in objectives:
-        reason = objective.unsampled(unbiased)
+        reason = objective.sampling_error(unbiased)
         if reason is not None:
             raise ValueError(f"{objective.name} cannot be sampled{' without bias' * unbiased}: {reason}")

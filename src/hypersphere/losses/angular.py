@@ -11,7 +11,7 @@ from hypersphere.core import check_positive, check_range, nearest
 from hypersphere.engines import softplus
 from hypersphere.losses.batch import OBJECTIVES, Batch, SampleLoss
 from hypersphere.losses.logits import Logits
-from hypersphere.losses.margins import Psi, bend, check_margin_grad
+from hypersphere.losses.margins import Psi, apply_margin, check_margin_grad
 
 RELEASED_ANNEAL: Mapping[str, float] = {"base": 1000.0, "gamma": 0.12, "power": 1.0, "minimum": 5.0}
 """The schedule of SphereFace's released code: lambda reaches 5 at step 1,659."""
@@ -42,10 +42,10 @@ class AnnealedLoss(SampleLoss):
         falling = self.anneal["base"] * (1 + self.anneal["gamma"] * step) ** -self.anneal["power"]
         return falling.clamp(min=self.anneal["minimum"])
 
-    def bent(self, cosine: Tensor) -> Tensor:
+    def with_margin(self, cosine: Tensor) -> Tensor:
         """(lambda cos_y + psi(theta_y)) / (1 + lambda)."""
         weight = self.annealing().to(cosine.dtype)
-        return (weight * cosine + bend(cosine, self.psi, detached=self.detached)) / (1 + weight)
+        return (weight * cosine + apply_margin(cosine, self.psi, detached=self.detached)) / (1 + weight)
 
 
 def _check_anneal(anneal: Mapping[str, float]) -> dict[str, float]:
@@ -96,7 +96,7 @@ class SphereFace(AnnealedLoss):
     def samples(self, batch: Batch) -> Tensor:
         scale = batch.norms if self.scale is None else self.scale
         negatives = batch.reduce("logsumexp", scale=scale)
-        return softplus(negatives.value - scale * self.bent(negatives.target))
+        return softplus(negatives.value - scale * self.with_margin(negatives.target))
 
     def logits(self, batch: Batch) -> Logits:
         return Logits(scale=batch.norms if self.scale is None else self.scale)
@@ -136,7 +136,7 @@ class LSoftmax(AnnealedLoss):
     def samples(self, batch: Batch) -> Tensor:
         negatives = batch.reduce("logsumexp", normalize_embeddings=False, normalize_prototypes=False)
         length = batch.norms * batch.target_norms()
-        return softplus(negatives.value - length * self.bent(negatives.target / length))
+        return softplus(negatives.value - length * self.with_margin(negatives.target / length))
 
     def logits(self, batch: Batch) -> Logits:
         return Logits(normalize_embeddings=False, normalize_prototypes=False)

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from hypersphere.core import Registry
 from hypersphere.distributed import local_rows
-from hypersphere.engines import Curve, Kind, Precision, Reduced, Reduction, Similarity, reduce_negatives
+from hypersphere.engines import Kind, Precision, Reduced, Reduction, ScoreFunction, Similarity, reduce_negatives
 from hypersphere.geometry import EPS, norm
 from hypersphere.losses.logits import Logits
 from hypersphere.losses.sampled import Sample
@@ -35,7 +35,7 @@ class Batch:
         ambient: of the fused engine's products otherwise.
         budget: bytes of the fused engine's matrix of derivatives.
         rows: (N,) parameters of single samples, by name.
-        checked: whether the values of `rows` are looked at.
+        validate: whether the values of `rows` are looked at.
         sample: which of the classes the prototypes are; all of them without it.
         unit_gradients: the prototypes' gradient is that of their unit vectors.
     """
@@ -51,7 +51,7 @@ class Batch:
     ambient: Precision | None = None
     budget: int | None = None
     rows: Mapping[str, Tensor] = field(default_factory=dict)
-    checked: bool = True
+    validate: bool = True
     sample: Sample | None = None
     unit_gradients: bool = False
 
@@ -66,7 +66,7 @@ class Batch:
         return self.sample if self.sample is not None and self.sample.positive is not None else None
 
     @property
-    def places(self) -> Tensor:
+    def local_labels(self) -> Tensor:
         """(N,): each row's class as a place in `prototypes`, -1 for none of them."""
         return self.labels
 
@@ -80,22 +80,22 @@ class Batch:
         """(N,): ||x||, with epsilon (NormFace sec. 3.2)."""
         return norm(self.embeddings, self.eps)[:, 0]
 
-    def local(self, per_class: Tensor) -> Tensor:
+    def shard_of(self, per_class: Tensor) -> Tensor:
         """A per-class parameter in the embeddings' dtype, with the entries that go with `prototypes`."""
-        return self.table(per_class).to(self.embeddings.dtype)
+        return self.shard_rows(per_class).to(self.embeddings.dtype)
 
-    def table(self, per_class: Tensor) -> Tensor:
+    def shard_rows(self, per_class: Tensor) -> Tensor:
         """A per-class parameter with the entries that go with `prototypes`: of this process, of the sample."""
         return local_rows(per_class) if self.sample is None else self.sample.rows(per_class)
 
     def sampled(self, sample: Sample, prototypes: Tensor) -> Batch:
         """The same rows against a sample of the classes, whose prototypes are given."""
-        return replace(self, sample=sample, prototypes=prototypes, labels=sample.places(self.labels))
+        return replace(self, sample=sample, prototypes=prototypes, labels=sample.local_labels(self.labels))
 
-    def own(self, per_class: Tensor) -> Tensor:
+    def at_labels(self, per_class: Tensor) -> Tensor:
         """Each row's entry of a per-class tensor, in the embeddings' dtype; of any class where the label is -1.
 
-        The tensor has all classes or, as `local` gives it, those of the sample.
+        The tensor has all classes or, as `shard_of` gives it, those of the sample.
         """
         labels = self.labels
         if self.sample is not None and len(per_class) == self.sample.classes:
@@ -113,12 +113,12 @@ class Batch:
     def target_cosines(self) -> Tensor:
         """(N,): cos_y alone, for the losses whose negatives depend on it; 0 where the label is -1."""
         x = self.embeddings / norm(self.embeddings, self.eps)
-        prototypes = self.own(self.prototypes)
+        prototypes = self.at_labels(self.prototypes)
         return (x * (prototypes / norm(prototypes, self.eps))).sum(1) * self.labelled
 
     def target_norms(self) -> Tensor:
         """(N,): ||w_y||, with epsilon; 1 where the label is -1."""
-        return torch.where(self.labelled, norm(self.own(self.prototypes), self.eps)[:, 0], 1.0)
+        return torch.where(self.labelled, norm(self.at_labels(self.prototypes), self.eps)[:, 0], 1.0)
 
     def prototype_blocks(self, size: int) -> Iterator[tuple[Tensor, Tensor]]:
         """All prototypes, about `size` at a time: (rows, d), and each one's place in `prototypes`, -1 for none."""
@@ -126,11 +126,11 @@ class Batch:
         for start in range(0, len(places), size):
             yield self.prototypes[start : start + size], places[start : start + size]
 
-    def shared(self, parameter: Tensor) -> Tensor:
+    def replicated(self, parameter: Tensor) -> Tensor:
         """A parameter of the loss that is one for all classes, as it enters the loss of the rows."""
         return parameter
 
-    def summed(self, part: Tensor) -> Tensor:
+    def all_reduced(self, part: Tensor) -> Tensor:
         """What came of `prototypes`, added up over all classes."""
         return part
 
@@ -150,14 +150,14 @@ class Batch:
         """The losses of the rows of this process."""
         return losses
 
-    def by_class(self) -> Batch:
-        """The batch for a loss that adds up over classes (`Objective.additive`)."""
+    def as_partial_sums(self) -> Batch:
+        """The batch for a loss that adds up over classes (`Objective.sums_over_classes`)."""
         return self
 
     def reduce(
         self,
         kind: Kind,
-        curve: Curve | None = None,
+        score_function: ScoreFunction | None = None,
         *,
         scale: Tensor | float = 1.0,
         offset: Tensor | float | None = None,
@@ -167,7 +167,12 @@ class Batch:
     ) -> Reduced:
         """The target's score and the reduced negatives of every row (see `hypersphere.engines.reduce_negatives`)."""
         reduction = Reduction(
-            kind, curve or Similarity(), normalize_prototypes, self.eps, normalize_embeddings, self.unit_gradients
+            kind,
+            score_function or Similarity(),
+            normalize_prototypes,
+            self.eps,
+            normalize_embeddings,
+            self.unit_gradients,
         )
         sample, dtype = self.weighting, self.embeddings.dtype
         if sample is None:
@@ -236,19 +241,19 @@ class _Gather(torch.autograd.Function):
 class Objective(nn.Module):
     """A number to be minimised, made from a batch.
 
-    Subclasses take keyword arguments only; `dim` and `num_classes` come from the head.
+    Subclasses take keyword arguments only. The head passes its `dim` and `num_classes` to those that declare them.
     """
 
     name: ClassVar[str]
     normalizes_prototypes: bool = True
     """Whether the loss sees prototypes only through their directions."""
-    only_scores: ClassVar[bool] = True
+    depends_on_scores_only: ClassVar[bool] = True
     """Whether prototypes enter the loss through their scores alone."""
     row_parameters: ClassVar[tuple[str, ...]] = ()
     """What a call may give sample by sample."""
     per_class: ClassVar[tuple[str, ...]] = ()
     """Parameters with an entry per class: they are sharded as the prototypes are."""
-    additive: ClassVar[bool] = False
+    sums_over_classes: ClassVar[bool] = False
     """Whether a row's loss is a sum over classes, of which each needs its own prototype alone: then sharded classes
     exchange nothing but that sum."""
     options: Mapping[str, Any] = MappingProxyType({})
@@ -267,11 +272,11 @@ class Objective(nn.Module):
         """What the loss compares before any margin, for rows of unknown class; None if it compares no prototypes."""
         return None
 
-    def unsampled(self, unbiased: bool) -> str | None:
+    def sampling_error(self, unbiased: bool) -> str | None:
         """Why the loss makes no sense of a sample of the classes, or of an unbiased one; None if it does."""
         return None
 
-    def bent(self, cosine: Tensor) -> Tensor:
+    def with_margin(self, cosine: Tensor) -> Tensor:
         """What the margin makes of the target's cosine, to be compared with the negatives'; itself without one."""
         return cosine
 
@@ -298,14 +303,14 @@ class SampleLoss(Objective):
     counts_unlabelled: ClassVar[bool] = False
 
     def forward(self, batch: Batch) -> Tensor:
-        if self.additive:
-            batch = batch.by_class()
+        if self.sums_over_classes:
+            batch = batch.as_partial_sums()
         return batch.mean(self.samples(batch), None if self.counts_unlabelled else batch.labelled)
 
     def per_sample(self, batch: Batch) -> Tensor:
         """(N,): the loss of every row of this process; 0 for one that the mean leaves out."""
-        if self.additive:
-            batch = batch.by_class()
+        if self.sums_over_classes:
+            batch = batch.as_partial_sums()
         losses = self.samples(batch)
         return batch.per_row(losses if self.counts_unlabelled else torch.where(batch.labelled, losses, 0.0))
 

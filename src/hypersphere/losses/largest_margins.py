@@ -90,7 +90,7 @@ class GMSoftmax(SampleLoss):
         x = batch.embeddings
         values = {name: x.new_full((), value) for name, value in self.defaults.items()}
         values |= {name: row.to(x) for name, row in batch.rows.items()}
-        if batch.rows and batch.checked and not torch.compiler.is_compiling():
+        if batch.rows and batch.validate and not torch.compiler.is_compiling():
             for name in batch.rows:
                 if not bool(values[name].isfinite().all()):
                     raise ValueError(f"{name} holds NaN or infinity")
@@ -151,7 +151,7 @@ class LDAM(SampleLoss):
 
     def samples(self, batch: Batch) -> Tensor:
         negatives = batch.reduce("logsumexp", scale=self.scale)
-        return softplus(negatives.value - self.scale * (negatives.target - batch.own(self.margins)))
+        return softplus(negatives.value - self.scale * (negatives.target - batch.at_labels(self.margins)))
 
     def logits(self, batch: Batch) -> Logits:
         return Logits(scale=self.scale)

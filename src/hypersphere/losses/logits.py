@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
-from hypersphere.engines import Curve, Reduced, Similarity
+from hypersphere.engines import Reduced, ScoreFunction, Similarity
 from hypersphere.geometry import normalize
 
 if TYPE_CHECKING:
@@ -20,14 +20,14 @@ class Logits:
     """The logit of class j is scale f(score_j) + offset + bias_j, in the words of `Batch.reduce`.
 
     Args:
-        curve: f, rising.
+        score_function: f, rising.
         scale: a positive number, a tensor of one, or one per row.
         offset: likewise, of any sign.
         bias: (C,), of the classes of `batch.prototypes`.
         normalize_embeddings, normalize_prototypes: whether scores are cosines.
     """
 
-    curve: Curve = field(default_factory=Similarity)
+    score_function: ScoreFunction = field(default_factory=Similarity)
     scale: Tensor | float = 1.0
     offset: Tensor | float | None = None
     bias: Tensor | None = None
@@ -41,7 +41,7 @@ class Logits:
             x = normalize(x, batch.eps)
         if self.normalize_prototypes:
             prototypes = normalize(prototypes, batch.eps)
-        logits = _column(self.scale) * self.curve.value(x @ prototypes.T)
+        logits = _column(self.scale) * self.score_function.value(x @ prototypes.T)
         if self.offset is not None:
             logits = logits + _column(self.offset)
         return logits if self.bias is None else logits + self.bias
@@ -50,7 +50,7 @@ class Logits:
         """The largest logit of every row and its class, the lowest one on ties; nothing of N x C but in `dense`."""
         return batch.reduce(
             "max",
-            self.curve,
+            self.score_function,
             scale=self.scale,
             offset=self.offset,
             bias=self.bias,

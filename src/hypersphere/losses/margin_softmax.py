@@ -9,10 +9,10 @@ from torch import Tensor
 
 from hypersphere.core import check_integer, check_positive, check_range
 from hypersphere.engines import DividedAngle, Similarity, softplus
-from hypersphere.geometry import with_slope
+from hypersphere.geometry import with_derivative
 from hypersphere.losses.batch import OBJECTIVES, Batch, SampleLoss
 from hypersphere.losses.logits import Logits
-from hypersphere.losses.margins import AngularMargin, BoundedAngle, ExtendedAngle, bend, check_margin_grad
+from hypersphere.losses.margins import AngularMargin, BoundedAngle, ExtendedAngle, apply_margin, check_margin_grad
 
 
 class CosineLoss(SampleLoss):
@@ -54,14 +54,16 @@ class CosineLoss(SampleLoss):
 
     def samples(self, batch: Batch) -> Tensor:
         negatives = batch.reduce("logsumexp", self.adjust, scale=self.scale)
-        return softplus(negatives.value - self.scale * self.bent(negatives.target))
+        return softplus(negatives.value - self.scale * self.with_margin(negatives.target))
 
     def logits(self, batch: Batch) -> Logits:
         return Logits(Similarity(self.adjust.power), self.scale)
 
-    def bent(self, cosine: Tensor) -> Tensor:
+    def with_margin(self, cosine: Tensor) -> Tensor:
         """The target's cosine after margin and adjustment."""
-        return bend(cosine, self.in_force(self.margin), detached=self.detached, adjust=Similarity(self.adjust.power))
+        return apply_margin(
+            cosine, self.in_force(self.margin), detached=self.detached, adjust=Similarity(self.adjust.power)
+        )
 
 
 @OBJECTIVES.register("coco")
@@ -124,8 +126,8 @@ class CosFace(CosineLoss):
         )
         self.outer = AngularMargin(m3=check_range("margin", margin, 0, 2))
 
-    def bent(self, cosine: Tensor) -> Tensor:
-        return super().bent(cosine) - self.in_force(self.outer).m3
+    def with_margin(self, cosine: Tensor) -> Tensor:
+        return super().with_margin(cosine) - self.in_force(self.outer).m3
 
 
 @OBJECTIVES.register("arcface")
@@ -262,10 +264,10 @@ class Unified(CosineLoss):
         )
         self.outer = AngularMargin(m0=check_positive("m0", m0), m3=check_range("m3", m3, 0, 2))
 
-    def bent(self, cosine: Tensor) -> Tensor:
-        bent = super().bent(cosine)
+    def with_margin(self, cosine: Tensor) -> Tensor:
+        bent = super().with_margin(cosine)
         outer = self.in_force(self.outer)
-        amplified = with_slope(bent, outer.m0 * bent.detach(), 1.0 if self.detached else outer.m0)
+        amplified = with_derivative(bent, outer.m0 * bent.detach(), 1.0 if self.detached else outer.m0)
         return amplified - outer.m3
 
 
@@ -311,13 +313,13 @@ class SphereFaceR(SampleLoss):
     def samples(self, batch: Batch) -> Tensor:
         negative = DividedAngle(self.margin, self.detached) if self.version == 2 else Similarity()
         negatives = batch.reduce("logsumexp", negative, scale=self.scale)
-        return softplus(negatives.value - self.scale * self.bent(negatives.target))
+        return softplus(negatives.value - self.scale * self.with_margin(negatives.target))
 
     def logits(self, batch: Batch) -> Logits:
         return Logits(scale=self.scale)
 
-    def bent(self, cosine: Tensor) -> Tensor:
+    def with_margin(self, cosine: Tensor) -> Tensor:
         if self.version == 2:
             return cosine
         margin = ExtendedAngle(self.margin) if self.version == 0 else BoundedAngle(m1=self.margin)
-        return bend(cosine, margin, detached=self.detached)
+        return apply_margin(cosine, margin, detached=self.detached)

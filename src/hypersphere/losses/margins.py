@@ -9,8 +9,8 @@ import torch
 from torch import Tensor
 
 from hypersphere.core import check_choice
-from hypersphere.engines import Curve, Similarity
-from hypersphere.geometry import sine_from_cosine, with_slope
+from hypersphere.engines import ScoreFunction, Similarity
+from hypersphere.geometry import sine_from_cosine, with_derivative
 
 MARGIN_GRADS = ("exact", "detached")
 
@@ -20,7 +20,7 @@ def check_margin_grad(value: str) -> bool:
     return check_choice("margin_grad", value, MARGIN_GRADS) == "detached"
 
 
-def bend(cosine: Tensor, curve: Curve, *, detached: bool, adjust: Similarity | None = None) -> Tensor:
+def apply_margin(cosine: Tensor, curve: ScoreFunction, *, detached: bool, adjust: Similarity | None = None) -> Tensor:
     """g(f(c)): the margin f, then the similarity adjustment g.
 
     Exact: the derivative is g'(f(c)) f'(c). Detached, it is that of g(c) + stopgrad(g(f(c)) - g(c)), namely g'(c):
@@ -29,8 +29,8 @@ def bend(cosine: Tensor, curve: Curve, *, detached: bool, adjust: Similarity | N
     adjust = adjust or Similarity()
     c = cosine.detach()
     bent = curve.value(c)
-    slope = adjust.slope(c) if detached else adjust.slope(bent) * curve.slope(c)
-    return with_slope(cosine, adjust.value(bent), slope)
+    derivative = adjust.derivative(c) if detached else adjust.derivative(bent) * curve.derivative(c)
+    return with_derivative(cosine, adjust.value(bent), derivative)
 
 
 @dataclass(frozen=True)
@@ -55,7 +55,7 @@ class AngularMargin:
             return self.m0 * score - self.m3
         return self.m0 * torch.cos(self._angle(score)) - self.m3
 
-    def slope(self, score: Tensor) -> Tensor | float:
+    def derivative(self, score: Tensor) -> Tensor | float:
         if self._linear():
             return self.m0
         sine = sine_from_cosine(score)
@@ -78,9 +78,9 @@ class BoundedAngle:
     def value(self, score: Tensor) -> Tensor:
         return self._margin().value(score).where(self._free(score), -torch.ones_like(score))
 
-    def slope(self, score: Tensor) -> Tensor:
-        slope = self._margin().slope(score) * torch.ones_like(score)
-        return slope.where(self._free(score), torch.zeros_like(score))
+    def derivative(self, score: Tensor) -> Tensor:
+        derivative = self._margin().derivative(score) * torch.ones_like(score)
+        return derivative.where(self._free(score), torch.zeros_like(score))
 
     def _margin(self) -> AngularMargin:
         return AngularMargin(m1=self.m1, m2=self.m2)
@@ -102,7 +102,7 @@ class ExtendedAngle:
         angle, turns, sign = self._parts(score)
         return sign * torch.cos(angle) - 2 * turns
 
-    def slope(self, score: Tensor) -> Tensor:
+    def derivative(self, score: Tensor) -> Tensor:
         angle, _, sign = self._parts(score)
         sine = sine_from_cosine(score)
         return torch.where(sine > 0, sign * self.margin * torch.sin(angle) / sine, 0.0)
@@ -118,7 +118,7 @@ class ExtendedAngle:
 class Psi:
     """psi(theta) = (-1)^k cos(m theta) - 2k on [k pi/m, (k+1) pi/m] (SphereFace eq. 7), m = 1, 2, 3, 4.
 
-    By the multi-angle formula, so that no angle is taken: the slope is m^2 at cos = 1.
+    By the multi-angle formula, so that no angle is taken: the derivative is m^2 at cos = 1.
     """
 
     margin: int
@@ -129,7 +129,7 @@ class Psi:
         multiple = (c, 2 * c**2 - 1, 4 * c**3 - 3 * c, 8 * c**4 - 8 * c**2 + 1)[self.margin - 1]
         return self._sign(segment) * multiple - 2 * segment
 
-    def slope(self, score: Tensor) -> Tensor | float:
+    def derivative(self, score: Tensor) -> Tensor | float:
         if self.margin == 1:
             return 1.0
         c = score.clamp(-1, 1)

@@ -35,7 +35,7 @@ class CContrastive(SampleLoss):
     """
 
     counts_unlabelled = True
-    additive = True
+    sums_over_classes = True
 
     def __init__(self, *, dim: int, num_classes: int, margin: float = 1.0) -> None:
         super().__init__()
@@ -68,7 +68,7 @@ class CTriplet(SampleLoss):
         >>> head = hs.create_head("c_triplet", dim=512, num_classes=10_575, negatives="hardest", center=True)
     """
 
-    only_scores = False
+    depends_on_scores_only = False
 
     def __init__(
         self, *, dim: int, num_classes: int, margin: float = 0.8, negatives: str = "all", center: bool = False
@@ -78,7 +78,7 @@ class CTriplet(SampleLoss):
         self.hardest = check_choice("negatives", negatives, ("all", "hardest")) == "hardest"
         self.center = center
 
-    def unsampled(self, unbiased: bool) -> str | None:
+    def sampling_error(self, unbiased: bool) -> str | None:
         if unbiased and self.hardest:
             return "the hardest of all negatives cannot be told from a sample of them"
         return None

@@ -11,7 +11,7 @@ from hypersphere.core import check_positive, check_range
 from hypersphere.engines import CircleNegative, Modulated, softplus
 from hypersphere.losses.batch import OBJECTIVES, Batch, SampleLoss
 from hypersphere.losses.logits import Logits
-from hypersphere.losses.margins import AngularMargin, bend, check_margin_grad
+from hypersphere.losses.margins import AngularMargin, apply_margin, check_margin_grad
 
 
 @OBJECTIVES.register("curricularface")
@@ -62,13 +62,13 @@ class CurricularFace(SampleLoss):
                 self._move(batch, cosines)
             harder = Modulated(self.margin.value(cosines)[:, None], self.t.to(cosines.dtype, copy=True))
         negatives = batch.reduce("logsumexp", harder, scale=self.scale)
-        return softplus(negatives.value - self.scale * self.bent(negatives.target))
+        return softplus(negatives.value - self.scale * self.with_margin(negatives.target))
 
     def logits(self, batch: Batch) -> Logits:
         return Logits(scale=self.scale)
 
-    def bent(self, cosine: Tensor) -> Tensor:
-        return bend(cosine, self.margin, detached=self.detached)
+    def with_margin(self, cosine: Tensor) -> Tensor:
+        return apply_margin(cosine, self.margin, detached=self.detached)
 
     def _move(self, batch: Batch, cosines: Tensor) -> None:
         labelled = batch.labelled

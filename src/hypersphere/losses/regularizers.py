@@ -33,7 +33,7 @@ class Center(SampleLoss):
         >>> head = hs.create_head("softmax", dim=512, num_classes=10_575, add={"center": {"weight": 0.008}})
     """
 
-    additive = True
+    sums_over_classes = True
     per_class = ("centers",)
 
     def __init__(self, *, dim: int, num_classes: int, normalize: bool = False) -> None:
@@ -43,7 +43,7 @@ class Center(SampleLoss):
         self.centers = nn.Parameter(start)
 
     def samples(self, batch: Batch) -> Tensor:
-        x, center = batch.embeddings, batch.own(batch.table(self.centers))
+        x, center = batch.embeddings, batch.at_labels(batch.shard_rows(self.centers))
         if self.normalize:
             x, center = unit(x, batch.eps), unit(center, batch.eps)
         return ((x - center) ** 2).sum(1) / 2
@@ -69,7 +69,7 @@ class SampleMargin(SampleLoss):
         super().__init__()
         self.mean = check_choice("form", form, ("max", "mean")) == "mean"
 
-    def unsampled(self, unbiased: bool) -> str | None:
+    def sampling_error(self, unbiased: bool) -> str | None:
         return _NO_MAXIMUM if unbiased and not self.mean else None
 
     def samples(self, batch: Batch) -> Tensor:
@@ -98,12 +98,12 @@ class ZeroCentroid(Objective):
         >>> head = hs.create_head("lm_softmax", dim=64, num_classes=10, add={"zero_centroid": {"weight": 5}})
     """
 
-    only_scores = False
+    depends_on_scores_only = False
 
     def __init__(self, *, dim: int, num_classes: int) -> None:
         super().__init__()
 
-    def unsampled(self, unbiased: bool) -> str | None:
+    def sampling_error(self, unbiased: bool) -> str | None:
         return _ALL_PROTOTYPES
 
     def forward(self, batch: Batch) -> Tensor:
@@ -131,13 +131,13 @@ class HypersphericalEnergy(Objective):
         >>> head = hs.create_head("arcface", dim=64, num_classes=10, add={"hyperspherical_energy": {"weight": 1.0}})
     """
 
-    only_scores = False
+    depends_on_scores_only = False
 
     def __init__(self, *, dim: int, num_classes: int, exponent: float = 2.0) -> None:
         super().__init__()
         self.curve = Riesz(check_range("exponent", exponent, 0, 8))
 
-    def unsampled(self, unbiased: bool) -> str | None:
+    def sampling_error(self, unbiased: bool) -> str | None:
         return _ALL_PROTOTYPES
 
     def forward(self, batch: Batch) -> Tensor:
@@ -153,4 +153,4 @@ class HypersphericalEnergy(Objective):
                 chunk_size=batch.chunk_size,
             )
             part = part + reduced.value.sum()
-        return batch.summed(part) / (batch.num_classes * (batch.num_classes - 1))
+        return batch.all_reduced(part) / (batch.num_classes * (batch.num_classes - 1))

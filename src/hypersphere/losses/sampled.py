@@ -35,7 +35,7 @@ class Sample:
     classes: int
     positive: Tensor | None = None
 
-    def places(self, labels: Tensor) -> Tensor:
+    def local_labels(self, labels: Tensor) -> Tensor:
         """Each label's place in the sample; -1 stays -1."""
         return torch.where(labels >= 0, torch.searchsorted(self.index, labels), -1)
 

@@ -18,7 +18,7 @@ from hypersphere.distributed import (
     rows_used_in_parts,
     used_in_parts,
 )
-from hypersphere.engines import Curve, Kind, Reduced
+from hypersphere.engines import Kind, Reduced, ScoreFunction
 from hypersphere.geometry import norm
 from hypersphere.losses.batch import Batch, entries
 from hypersphere.losses.sampled import Sample
@@ -60,7 +60,7 @@ class Classes:
             numbers = [torch.arange(start + done, start + done + n) for start, n in zip(starts, here, strict=True)]
             yield slice(done, done + step), here, torch.cat(numbers)
 
-    def places(self, labels: Tensor) -> Tensor:
+    def local_labels(self, labels: Tensor) -> Tensor:
         """Each label's place among the classes of this process; -1 for those of others, and for -1."""
         place = labels - self.rows.start
         return torch.where((place >= 0) & (labels < self.rows.stop), place, -1)
@@ -95,10 +95,10 @@ class ShardedBatch(Batch):
         return int(self.classes.exchange.sum(torch.tensor(len(self.prototypes), device=self.prototypes.device)))
 
     @cached_property
-    def places(self) -> Tensor:
+    def local_labels(self) -> Tensor:
         """(N,): each row's class as a place in `prototypes`, -1 for classes of other processes."""
-        places = self.classes.places(self.labels)
-        return places if self.sample is None else self.sample.places(places)
+        places = self.classes.local_labels(self.labels)
+        return places if self.sample is None else self.sample.local_labels(places)
 
     def sampled(self, sample: Sample, prototypes: Tensor) -> Batch:
         return replace(self, sample=sample, prototypes=prototypes)
@@ -106,7 +106,7 @@ class ShardedBatch(Batch):
     def reduce(
         self,
         kind: Kind,
-        curve: Curve | None = None,
+        score_function: ScoreFunction | None = None,
         *,
         scale: Tensor | float = 1.0,
         offset: Tensor | float | None = None,
@@ -118,9 +118,9 @@ class ShardedBatch(Batch):
 
         The class of a maximum stays with the process that has it: `argmax` is None.
         """
-        part = self.by_class().reduce(
+        part = self.as_partial_sums().reduce(
             kind,
-            curve,
+            score_function,
             scale=self._in_parts(scale),
             offset=None if offset is None else self._in_parts(offset),
             bias=bias,
@@ -135,23 +135,23 @@ class ShardedBatch(Batch):
             return Reduced(target, values.max(0).values, None)
         return Reduced(target, values.sum(0), None)
 
-    def own(self, per_class: Tensor) -> Tensor:
-        """Each row's entry of a per-class tensor, which has all classes or, as `local` gives it, those of this process.
+    def at_labels(self, per_class: Tensor) -> Tensor:
+        """Each row's entry of a per-class tensor, which has all classes or, as `shard_of` gives it, this process's.
 
-        The latter asks the processes: one all-reduce.
+        The latter takes one all-reduce.
         """
         if len(per_class) == self.classes.num_classes:
             return entries(per_class, self.labels, self.embeddings.dtype)
-        return self._from_owners(entries(per_class, self.places, self.embeddings.dtype))
+        return self._from_owners(entries(per_class, self.local_labels, self.embeddings.dtype))
 
     def total(self, per_class: Tensor) -> Tensor:
-        return self.summed(super().total(per_class))
+        return self.all_reduced(super().total(per_class))
 
     def target_cosines(self) -> Tensor:
-        return self.summed(self.by_class().target_cosines())
+        return self.all_reduced(self.as_partial_sums().target_cosines())
 
     def target_norms(self) -> Tensor:
-        lengths = norm(entries(self.prototypes, self.places, self.embeddings.dtype), self.eps)[:, 0]
+        lengths = norm(entries(self.prototypes, self.local_labels, self.embeddings.dtype), self.eps)[:, 0]
         return torch.where(self.labelled, self._from_owners(lengths), 1.0)
 
     def prototype_blocks(self, size: int) -> Iterator[tuple[Tensor, Tensor]]:
@@ -159,9 +159,9 @@ class ShardedBatch(Batch):
         for rows, counts, numbers in self.classes.blocks(size):
             mine = self.prototypes[rows]
             of_all = rows_used_in_parts(mine, gather_rows(mine.detach(), exchange, counts), exchange, counts)
-            yield of_all, self.classes.places(numbers.to(mine.device))
+            yield of_all, self.classes.local_labels(numbers.to(mine.device))
 
-    def summed(self, part: Tensor) -> Tensor:
+    def all_reduced(self, part: Tensor) -> Tensor:
         return common_sum(part, self.classes.exchange)
 
     def summed_over_rows(self, sums: Tensor) -> Tensor:
@@ -170,10 +170,10 @@ class ShardedBatch(Batch):
     def per_row(self, losses: Tensor) -> Tensor:
         return own_rows(losses, self.classes.exchange, self.counts)
 
-    def by_class(self) -> Batch:
+    def as_partial_sums(self) -> Batch:
         shared = {name: value for name, value in vars(self).items() if name in Batch.__dataclass_fields__}
         return PartialBatch(
-            **shared | {"embeddings": self.part, "labels": self.places},
+            **shared | {"embeddings": self.part, "labels": self.local_labels},
             classes=self.classes,
             whole=self.labels,
             counts=self.counts,
@@ -184,8 +184,8 @@ class ShardedBatch(Batch):
 
     def _from_owners(self, mine: Tensor) -> Tensor:
         """(N, ...): each row as the process says that has its class; 0 where the label is -1."""
-        owned = (self.places >= 0).view(-1, *[1] * (mine.dim() - 1))
-        return self.summed(torch.where(owned, mine, 0.0))
+        owned = (self.local_labels >= 0).view(-1, *[1] * (mine.dim() - 1))
+        return self.all_reduced(torch.where(owned, mine, 0.0))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -206,11 +206,11 @@ class PartialBatch(Batch):
     def num_classes(self) -> int:
         return self.classes.num_classes
 
-    def own(self, per_class: Tensor) -> Tensor:
+    def at_labels(self, per_class: Tensor) -> Tensor:
         labels = self.whole if len(per_class) == self.classes.num_classes else self.labels
         return entries(per_class, labels, self.embeddings.dtype)
 
-    def shared(self, parameter: Tensor) -> Tensor:
+    def replicated(self, parameter: Tensor) -> Tensor:
         return used_in_parts(parameter, self.classes.exchange)
 
     def per_row(self, losses: Tensor) -> Tensor:

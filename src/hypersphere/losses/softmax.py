@@ -15,7 +15,7 @@ from hypersphere.core import check_choice, check_positive, check_range
 from hypersphere.engines import Similarity, product, softplus
 from hypersphere.losses.batch import OBJECTIVES, Batch, SampleLoss, check_class_counts
 from hypersphere.losses.logits import Logits
-from hypersphere.losses.margins import bend
+from hypersphere.losses.margins import apply_margin
 
 
 class InnerProductLoss(SampleLoss):
@@ -35,7 +35,7 @@ class InnerProductLoss(SampleLoss):
             nn.init.uniform_(self.bias, -1 / math.sqrt(self.dim), 1 / math.sqrt(self.dim))
 
     def logits(self, batch: Batch) -> Logits:
-        bias = None if self.bias is None else batch.local(self.bias)
+        bias = None if self.bias is None else batch.shard_of(self.bias)
         return Logits(bias=bias, normalize_embeddings=False, normalize_prototypes=False)
 
     def samples(self, batch: Batch) -> Tensor:
@@ -46,9 +46,9 @@ class InnerProductLoss(SampleLoss):
 
         The mean of the logits is the logit of the mean prototype: no second pass over the classes.
         """
-        bias = None if self.bias is None else batch.local(self.bias)
+        bias = None if self.bias is None else batch.shard_of(self.bias)
         negatives = batch.reduce("logsumexp", bias=bias, normalize_embeddings=False, normalize_prototypes=False)
-        target = negatives.target if bias is None else negatives.target + batch.own(bias)
+        target = negatives.target if bias is None else negatives.target + batch.at_labels(bias)
         loss = softplus(negatives.value - target)
         if isinstance(share, float) and share == 0:
             return loss
@@ -152,7 +152,7 @@ class LabelAwareSmoothing(InnerProductLoss):
         self.register_buffer("class_smoothing", by_class, persistent=False)
 
     def samples(self, batch: Batch) -> Tensor:
-        return self.smoothed(batch, batch.own(self.class_smoothing))
+        return self.smoothed(batch, batch.at_labels(self.class_smoothing))
 
 
 def _check_smoothing(name: str, value: float) -> float:
@@ -261,7 +261,7 @@ class NormFace(SampleLoss):
             normalize_embeddings=self.normalize != "prototypes",
             normalize_prototypes=self.normalizes_prototypes,
         )
-        target = bend(negatives.target, self.adjust, detached=False)
+        target = apply_margin(negatives.target, self.adjust, detached=False)
         return softplus(negatives.value - self.scale * target)
 
     def logits(self, batch: Batch) -> Logits:

@@ -8,10 +8,10 @@ import torch
 from torch import Tensor, nn
 
 from hypersphere.core import check_choice, check_finite_number, check_positive, check_range
-from hypersphere.engines import Curve, Similarity, softplus
+from hypersphere.engines import ScoreFunction, Similarity, softplus
 from hypersphere.losses.batch import OBJECTIVES, Batch, SampleLoss
 from hypersphere.losses.logits import Logits
-from hypersphere.losses.margins import AngularMargin, BoundedAngle, bend, check_margin_grad
+from hypersphere.losses.margins import AngularMargin, BoundedAngle, apply_margin, check_margin_grad
 
 _MARGINS = {"c": 0.4, "a": 0.5, "m": 1.7}
 
@@ -48,7 +48,7 @@ class SphereFace2(SampleLoss):
     """
 
     counts_unlabelled = True
-    additive = True
+    sums_over_classes = True
     per_class = ("bias",)
 
     def __init__(
@@ -99,12 +99,12 @@ class SphereFace2(SampleLoss):
         if shared is not None:
             offset = offset + shared
         negatives = batch.reduce("softplus_sum", self.adjust, scale=self.scale, offset=offset, bias=per_class)
-        target = bend(negatives.target, self.curve, detached=self.detached, adjust=self.adjust) - self.margin
+        target = apply_margin(negatives.target, self.curve, detached=self.detached, adjust=self.adjust) - self.margin
         logit = self.scale * target
         if shared is not None:
             logit = logit + shared
         if per_class is not None:
-            logit = logit + batch.own(per_class)
+            logit = logit + batch.at_labels(per_class)
         positive = torch.where(batch.labelled, softplus(-logit), 0.0)
         return (positive_weight * positive + negative_weight * negatives.value) / self.scale
 
@@ -116,8 +116,8 @@ class SphereFace2(SampleLoss):
         if self.bias is None:
             return None, None
         if self.bias.dim() == 0:
-            return batch.shared(self.bias).to(batch.embeddings.dtype), None
-        return None, batch.local(self.bias)
+            return batch.replicated(self.bias).to(batch.embeddings.dtype), None
+        return None, batch.shard_of(self.bias)
 
 
 def balanced_bias(log_z: float, a_y: float, a_i: float) -> float:
@@ -147,7 +147,7 @@ def _weights(balance: float | None) -> tuple[float, float]:
     return number, 1 - number
 
 
-def _margin(margin_type: str, size: float) -> tuple[Curve, float]:
+def _margin(margin_type: str, size: float) -> tuple[ScoreFunction, float]:
     """The curve of the target's angle, and what is subtracted from the adjusted cosine."""
     if margin_type == "c":
         return AngularMargin(), check_range("margin", size, 0, 2)

@@ -27,7 +27,6 @@ from hypersphere.training.finished_run import load_run, newest_head
 from hypersphere.training.recipe import FIRST_STAGE, Recipe
 
 Batches = ShuffledBatches | ClassBalancedBatches | IdentityBatches
-_PRODUCTS = {"bfloat16": "bf16", "float16": "fp16"}
 _NOT_CHECKED = ("sharded", "loss_weight", "prototypes", "sample", "unbiased")
 _FEW_CLASSES = 100
 _NEW_IN_RESNET = ("projection.", "bnneck.")
@@ -95,7 +94,7 @@ def make_head(recipe: Recipe, source: ImageSource, start: Path | None, processes
     if "class_counts" in parameters and "class_counts" not in options:
         labels = np.asarray(source.labels)
         options["class_counts"] = np.bincount(labels[labels >= 0], minlength=source.num_classes).tolist()
-    options.setdefault("precision", _PRODUCTS.get(recipe.train.precision))
+    options.setdefault("precision", None if recipe.train.precision == "float32" else recipe.train.precision)
     head = create_head(dim=recipe.backbone["dim"], num_classes=source.num_classes, **options)
     if recipe.train.start_head and start is not None:
         try:

@@ -73,7 +73,7 @@ class Monitor:
             "norm": _mean(embeddings.float().norm(dim=1)),
             "angle": _mean(own.clamp(-1, 1).arccos().rad2deg()),
             "accuracy": _mean((own > others).float()),
-            "satisfied": _mean((head.objective.bent(own) > others).float()),
+            "satisfied": _mean((head.objective.with_margin(own) > others).float()),
             "class_margin": math.degrees(class_margin(prototypes).item()),
         }
         distortion, before = _mean(2 - 2 * own), self.state["distortion"]

@@ -16,13 +16,13 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from hypersphere.engines.spec import Problem, Reduced
+from hypersphere.engines.spec import Reduced, ReductionInputs
 from hypersphere.engines.triton.support import Precision, bend_of, middle_shift, product_dtype
 
 _WAVE = 2**27
 
 
-def reduce_fused(problem: Problem, precision: Precision, budget: int | None) -> Reduced:
+def reduce_fused(problem: ReductionInputs, precision: Precision, budget: int | None) -> Reduced:
     """Reduce the negatives of every row in fused kernels.
 
     Args:
@@ -45,7 +45,7 @@ class _Fused(torch.autograd.Function):
         scale: Tensor,
         offset: Tensor | None,
         bias: Tensor | None,
-        problem: Problem,
+        problem: ReductionInputs,
         precision: Precision,
         budget: int | None,
     ) -> tuple[Tensor, Tensor, Tensor | None]:
@@ -61,11 +61,11 @@ class _Fused(torch.autograd.Function):
             best = launch.pair_scores(index)
             value = torch.where(index >= 0, _terms(problem, best, index), float("-inf"))
         else:
-            bend, itemsize = bend_of(problem.reduction.curve), product_dtype(precision).itemsize
+            bend, itemsize = bend_of(problem.reduction.score_function), product_dtype(precision).itemsize
             limit = _default_budget(x.device) if budget is None else budget
             if kind == "logsumexp" and bend is not None:
                 shift = middle_shift(problem, bend)
-            bounded = precision != "fp16" and (kind != "logsumexp" or shift is not None)
+            bounded = precision != "float16" and (kind != "logsumexp" or shift is not None)
             if bounded and not needs[4] and any(needs[:2]) and itemsize * x.shape[0] * launch.width <= limit:
                 g = launch.new_g(launch.width)
             value, by_scale, by_offset = launch.reduce(g, shift, needs[2], needs[3])
@@ -85,8 +85,8 @@ class _Fused(torch.autograd.Function):
         x, w, scale, offset, bias, labels, value, index, best, g, shift, by_scale, by_offset, *buffers = (
             ctx.saved_tensors
         )
-        problem = Problem(x, w, labels, ctx.reduction, scale, offset, bias)
-        curve, needs = ctx.reduction.curve, ctx.needs_input_grad
+        problem = ReductionInputs(x, w, labels, ctx.reduction, scale, offset, bias)
+        curve, needs = ctx.reduction.score_function, ctx.needs_input_grad
         grad_target, grad_value = grad_target.contiguous(), grad_value.contiguous()
         grad_x = grad_w = grad_bias = chosen = None
         with torch.autocast(x.device.type, enabled=False):
@@ -94,7 +94,7 @@ class _Fused(torch.autograd.Function):
             if index is not None:
                 found = torch.where(index >= 0, grad_value, 0.0)
                 by_scale, by_offset = curve.value(best[:, None])[:, 0], (index >= 0).to(x.dtype)
-                chosen = (found[:, None] * scale * curve.slope(best[:, None]))[:, 0].contiguous()
+                chosen = (found[:, None] * scale * curve.derivative(best[:, None]))[:, 0].contiguous()
                 factor = product = None
                 grad_w = torch.zeros_like(w, dtype=torch.float32) if needs[1] else None
                 grad_bias = launch.scatter_bias(index, found) if needs[4] else None
@@ -112,9 +112,9 @@ class _Fused(torch.autograd.Function):
         return grad_x, grad_w, grad_scale, grad_offset, grad_bias, None, None, None
 
 
-def _terms(problem: Problem, score: Tensor, index: Tensor) -> Tensor:
+def _terms(problem: ReductionInputs, score: Tensor, index: Tensor) -> Tensor:
     """(N,): the terms of one score per row, in float32."""
-    terms = problem.reduction.curve.value(score[:, None]) * problem.scale
+    terms = problem.reduction.score_function.value(score[:, None]) * problem.scale
     if problem.offset is not None:
         terms = terms + problem.offset
     if problem.bias is not None:

@@ -10,7 +10,7 @@ import triton
 from torch import Tensor
 from triton.tools.tensor_descriptor import TensorDescriptor
 
-from hypersphere.engines.spec import NEVER, Problem
+from hypersphere.engines.spec import NEVER, ReductionInputs
 from hypersphere.engines.triton.available import interpreted
 from hypersphere.engines.triton.kernels import gradients, rows, scores
 from hypersphere.engines.triton.support import Precision, bend_of, product_dtype
@@ -72,21 +72,23 @@ class Launcher:
     dtype, their rows padded to whole 16 bytes and the prototypes to a multiple of 8 by zeros.
     """
 
-    def __init__(self, problem: Problem, precision: Precision, buffers: Sequence[Tensor | None] | None = None) -> None:
+    def __init__(
+        self, problem: ReductionInputs, precision: Precision, buffers: Sequence[Tensor | None] | None = None
+    ) -> None:
         x, w = problem.embeddings, problem.prototypes
         self.problem = problem
         self.source_x = x if x.stride(1) == 1 else x.contiguous()
         self.source_w = w if w.stride(1) == 1 else w.contiguous()
         self.bias = None if problem.bias is None else problem.bias.contiguous()
-        bend = bend_of(problem.reduction.curve)
+        bend = bend_of(problem.reduction.score_function)
         assert bend is not None
         self.bend = bend
         self.count, self.dim = x.shape
         self.classes = w.shape[0]
         self.width, self.depth = _up(self.classes, 8), _up(self.dim, 8)
         self.dtype = product_dtype(precision)
-        self.gain = _GAIN if precision == "fp16" else 1.0
-        self.precision = "widen" if interpreted() else "ieee" if precision == "fp32" else "tf32"
+        self.gain = _GAIN if precision == "float16" else 1.0
+        self.precision = "widen" if interpreted() else "ieee" if precision == "float32" else "tf32"
         self.tf32 = precision == "tf32"
         self.block = triton.next_power_of_2(self.depth)
         self.norms = {

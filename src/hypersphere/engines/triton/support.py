@@ -7,17 +7,17 @@ from typing import Literal, NamedTuple, get_args
 import torch
 from torch import Tensor
 
-from hypersphere.engines.score_functions import CircleNegative, Curve, Modulated, Similarity
-from hypersphere.engines.spec import Problem
+from hypersphere.engines.score_functions import CircleNegative, Modulated, ScoreFunction, Similarity
+from hypersphere.engines.spec import ReductionInputs
 
-Precision = Literal["bf16", "fp16", "tf32", "fp32"]
+Precision = Literal["bfloat16", "float16", "tf32", "float32"]
 PRECISIONS: tuple[Precision, ...] = get_args(Precision)
 _SPAN = 66.0
 
 
 def product_dtype(precision: Precision) -> torch.dtype:
-    """The dtype of the factors of the products: tf32 and fp32 are float32 in memory."""
-    return {"bf16": torch.bfloat16, "fp16": torch.float16}.get(precision, torch.float32)
+    """The dtype of the factors of the products: tf32's are float32 in memory."""
+    return {"bfloat16": torch.bfloat16, "float16": torch.float16}.get(precision, torch.float32)
 
 
 def ambient_precision(embeddings: Tensor) -> Precision:
@@ -26,18 +26,18 @@ def ambient_precision(embeddings: Tensor) -> Precision:
     `torch.set_float32_matmul_precision("high")` asks for tf32; float32 without it stays float32.
     """
     if torch.compiler.is_compiling():
-        return "fp32"
+        return "float32"
     dtype, device = embeddings.dtype, embeddings.device.type
     if torch.is_autocast_enabled(device) and dtype != torch.float64:
         dtype = torch.get_autocast_dtype(device)
     if dtype == torch.bfloat16:
-        return "bf16"
+        return "bfloat16"
     if dtype == torch.float16:
-        return "fp16"
-    return "fp32" if torch.get_float32_matmul_precision() == "highest" else "tf32"
+        return "float16"
+    return "float32" if torch.get_float32_matmul_precision() == "highest" else "tf32"
 
 
-def multiplies_bf16(device: torch.device) -> bool:
+def multiplies_bfloat16(device: torch.device) -> bool:
     """Whether this is a CPU with instructions for products of bfloat16."""
     return device.type == "cpu" and any(
         getattr(torch.cpu, name, bool)() for name in ("_is_avx512_bf16_supported", "_is_amx_tile_supported")
@@ -56,7 +56,7 @@ class Bend(NamedTuple):
     bounds: tuple[float, float] | None = None
 
 
-def bend_of(curve: Curve) -> Bend | None:
+def bend_of(curve: ScoreFunction) -> Bend | None:
     """The curve for the kernels, if they know it."""
     if isinstance(curve, Similarity):
         low = 0.0 if curve.relu else -1.0
@@ -70,15 +70,15 @@ def bend_of(curve: Curve) -> Bend | None:
     return None
 
 
-def fusible(problem: Problem) -> bool:
+def fusible(problem: ReductionInputs) -> bool:
     """Whether the problem is on the closed list: a known curve, float32 arithmetic, something to reduce."""
-    x, w, curve = problem.embeddings, problem.prototypes, problem.reduction.curve
+    x, w, curve = problem.embeddings, problem.prototypes, problem.reduction.score_function
     known = isinstance(curve, Similarity | CircleNegative | Modulated)
     narrow = x.dtype == torch.float32 and w.dtype in (torch.float32, torch.bfloat16, torch.float16)
     return known and narrow and x.device == w.device and x.numel() > 0 and w.numel() > 0
 
 
-def middle_shift(problem: Problem, bend: Bend) -> Tensor | None:
+def middle_shift(problem: ReductionInputs, bend: Bend) -> Tensor | None:
     """(N,): the middle of a logsumexp's bounds, if exp(n - shift) of every term within them is a float32; else None."""
     reduction = problem.reduction
     cosines = reduction.normalize_prototypes and reduction.normalize_embeddings
