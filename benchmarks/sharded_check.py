@@ -21,7 +21,7 @@ import torch
 from torch import Tensor, distributed
 
 import hypersphere as hs
-from hypersphere.distributed import local_rows
+from hypersphere.distributed import is_sharded, to_local
 from hypersphere.training import load_state, save_state
 
 LOSSES = ("arcface", "sphereface2", "curricularface", "c_triplet", "normface", "softmax", "sample_margin")
@@ -82,8 +82,8 @@ def compare(name: str, dtype: torch.dtype, device: torch.device) -> dict[str, fl
     assert head.sharding is not None
     pairs = {"loss": (found, wanted), "embeddings": (part.grad / size, x.grad[mine])}
     for (key, one), other in zip(reference.named_parameters(), head.parameters(), strict=True):
-        rows = head.sharding.classes.rows if hasattr(other.grad, "to_local") else ...
-        pairs[key] = local_rows(other.grad), one.grad[rows]
+        rows = head.sharding.rows if is_sharded(other.grad) else ...
+        pairs[key] = to_local(other.grad), one.grad[rows]
     return {key: error(*pair) for key, pair in pairs.items()}
 
 
@@ -110,7 +110,7 @@ def reload(device: torch.device) -> int:
         else:
             load_state(Path(folder[0]) / "shards", head, optimizer)
         momentum = optimizer.state[head.weight]["momentum_buffer"]
-        kept.append((local_rows(head.weight).detach(), local_rows(momentum)))
+        kept.append((to_local(head.weight).detach(), to_local(momentum)))
     bad = sum(not torch.equal(before, after) for before, after in zip(*kept, strict=True))
     say(f"saved and loaded: {bad} tensors differ", bad > 0)
     return bad

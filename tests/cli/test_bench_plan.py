@@ -5,7 +5,7 @@ import pytest
 from hypersphere.cli import bench_plan
 from hypersphere.cli.bench_plan import Line, forecast
 from hypersphere.cli.main import main
-from hypersphere.heads import exchanged_bytes
+from hypersphere.heads import step_bytes
 
 
 def test_a_line_goes_through_two_points_and_never_below_zero() -> None:
@@ -19,7 +19,7 @@ def test_a_forecast_adds_up() -> None:
     rate, network = Line(1e-3, 1e-8), Line(1e-5, 1e-9)
     own = forecast("cosface", 1_000_001, 1024, 512, 8, rate, network, gpu=True)
     share = 125_001
-    sent = exchanged_bytes("cosface", rows=1024, dim=512, processes=8)
+    sent = step_bytes("cosface", rows=1024, dim=512, processes=8)
     assert own.compute == pytest.approx(1e-3 + 1e-8 * share)
     assert own.sent == sent
     assert own.exchange == pytest.approx(sent * 1e-9 + 5 * 1e-5), "counts, embeddings, labels, 2 N floats, gradient"
@@ -31,7 +31,7 @@ def test_a_forecast_adds_up() -> None:
 
 def test_sphereface2_sends_less_than_cosface() -> None:
     sizes = {"rows": 1024, "dim": 512, "processes": 8}
-    assert exchanged_bytes("sphereface2", **sizes) < exchanged_bytes("cosface", **sizes)
+    assert step_bytes("sphereface2", **sizes) < step_bytes("cosface", **sizes)
 
 
 def test_the_plan_is_printed(capsys: pytest.CaptureFixture[str]) -> None:

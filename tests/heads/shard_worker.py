@@ -15,7 +15,7 @@ from torch import Tensor, distributed, nn
 from torch.nn.parallel import DistributedDataParallel
 
 import hypersphere as hs
-from hypersphere.distributed import Exchange, local_rows
+from hypersphere.distributed import Group, is_sharded, to_local
 from hypersphere.losses import Batch
 
 MOST = 4
@@ -115,8 +115,8 @@ def of_this_process(head: hs.Head, sharded: Tensor | None, whole: Tensor) -> tup
     assert sharded is not None
     assert head.sharding is not None
     assert sharded.shape == whole.shape
-    rows = head.sharding.classes.rows if hasattr(sharded, "to_local") else ...
-    return local_rows(sharded), whole[rows]
+    rows = head.sharding.rows if is_sharded(sharded) else ...
+    return to_local(sharded), whole[rows]
 
 
 def error(found: Tensor, wanted: Tensor) -> float:
@@ -209,7 +209,7 @@ def looks(head: hs.Head, reference: hs.Head, mine: Tensor, labels: Tensor) -> di
     nearest = head.nearest(mine, labels), reference.nearest(mine, labels)
     whole, state = head.whole_weight(), reference.state_dict()
     assert head.sharding is not None
-    assert (whole is None) == (head.sharding.exchange.rank > 0)
+    assert (whole is None) == (head.sharding.group.rank > 0)
     return {
         "cosines": error(head.cosines(mine), reference.cosines(mine)),
         "nearest": max(error(ours, theirs) for ours, theirs in zip(*nearest, strict=True)),
@@ -245,24 +245,24 @@ Noted = list[tuple[str, list[int], int]]
 def collectives(rank: int) -> dict[str, Noted]:
     """What the collectives of a step are given, by loss: their names, shapes and item sizes."""
     noted: dict[str, Noted] = {}
-    kept = {name: getattr(Exchange, name) for name in ("gather", "sum", "sum_of_mine")}
+    kept = {name: getattr(Group, name) for name in ("all_gather", "all_reduce", "reduce_scatter")}
     generator = torch.Generator().manual_seed(rank)
     for name, options in CASES:
         if "rows" in options:
             continue
         calls = noted[f"{name} {options}"] = []
         for method, function in kept.items():
-            setattr(Exchange, method, _noting(method, function, calls))
+            setattr(Group, method, _noting(method, function, calls))
         head = make(name, options, 2 * MOST, distributed.group.WORLD).float()
         x = torch.randn(3, D, generator=generator, requires_grad=True)
         head(x, torch.randint(2 * MOST, (3,), generator=generator)).backward()
         for method, function in kept.items():
-            setattr(Exchange, method, function)
+            setattr(Group, method, function)
     return noted
 
 
 def _noting(name: str, method: Any, calls: Noted) -> Any:
-    def call(self: Exchange, tensor: Tensor) -> Any:
+    def call(self: Group, tensor: Tensor) -> Any:
         calls.append((name, list(tensor.shape), tensor.dtype.itemsize))
         return method(self, tensor)
 

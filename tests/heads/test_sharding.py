@@ -6,12 +6,12 @@ import pytest
 import torch
 
 import hypersphere as hs
-from hypersphere.heads import exchanged_bytes, exchanges
+from hypersphere.heads import step_bytes, step_collectives
 from tests.heads.shard_worker import CASES, MOST, D, everything, run_processes
 
 P, N = MOST, 3 * MOST
-INPUTS = [("gather", [1], 8), ("gather", [3, D], 4), ("gather", [3], 8)]
-TO_EMBEDDINGS = [("sum_of_mine", [P, 3, D], 4)]
+INPUTS = [("all_gather", [1], 8), ("all_gather", [3, D], 4), ("all_gather", [3], 8)]
+TO_EMBEDDINGS = [("reduce_scatter", [P, 3, D], 4)]
 
 
 @pytest.fixture(scope="module")
@@ -40,19 +40,19 @@ def test_losses_per_sample_are_those_of_one_process(found: list[dict[str, Any]])
 @pytest.mark.parametrize(
     ("loss", "forward", "backward"),
     [
-        ("arcface {'chunk_size': 1, 'margin_steps': 5}", [("gather", [2, N], 4)], []),
-        ("lm_softmax {}", [("gather", [2, N], 4)], []),
-        ("ldam {'class_counts': True}", [("gather", [2, N], 4)], []),
-        ("sample_margin {}", [("gather", [2, N], 4)], []),
-        ("sphereface2 {'bias': 'class'}", [("sum", [], 4)], []),
-        ("sphereface2 {}", [("sum", [], 4)], [("sum", [], 4)]),
-        ("c_contrastive {}", [("sum", [], 4)], []),
-        ("center {}", [("sum", [], 4)], []),
-        ("curricularface {}", [("sum", [N], 4), ("gather", [2, N], 4)], []),
-        ("c_triplet {}", [("sum", [N], 4), ("gather", [2, N], 4)], [("sum", [N], 4)]),
-        ("c_triplet {'negatives': 'hardest'}", [("gather", [2, N], 4)], []),
-        ("softmax {}", [("gather", [2, N], 4), ("sum", [N], 4)], []),
-        ("normface {}", [("gather", [2, N], 4)], [("sum", [], 4)]),
+        ("arcface {'chunk_size': 1, 'margin_steps': 5}", [("all_gather", [2, N], 4)], []),
+        ("lm_softmax {}", [("all_gather", [2, N], 4)], []),
+        ("ldam {'class_counts': True}", [("all_gather", [2, N], 4)], []),
+        ("sample_margin {}", [("all_gather", [2, N], 4)], []),
+        ("sphereface2 {'bias': 'class'}", [("all_reduce", [], 4)], []),
+        ("sphereface2 {}", [("all_reduce", [], 4)], [("all_reduce", [], 4)]),
+        ("c_contrastive {}", [("all_reduce", [], 4)], []),
+        ("center {}", [("all_reduce", [], 4)], []),
+        ("curricularface {}", [("all_reduce", [N], 4), ("all_gather", [2, N], 4)], []),
+        ("c_triplet {}", [("all_reduce", [N], 4), ("all_gather", [2, N], 4)], [("all_reduce", [N], 4)]),
+        ("c_triplet {'negatives': 'hardest'}", [("all_gather", [2, N], 4)], []),
+        ("softmax {}", [("all_gather", [2, N], 4), ("all_reduce", [N], 4)], []),
+        ("normface {}", [("all_gather", [2, N], 4)], [("all_reduce", [], 4)]),
     ],
 )
 def test_what_is_exchanged(found: list[dict[str, Any]], loss: str, forward: list[Any], backward: list[Any]) -> None:
@@ -62,7 +62,7 @@ def test_what_is_exchanged(found: list[dict[str, Any]], loss: str, forward: list
 
 
 def test_planned_bytes_are_those_counted(found: list[dict[str, Any]]) -> None:
-    shares = {"gather": P - 1, "sum": 2 * (P - 1) / P, "sum_of_mine": (P - 1) / P}
+    shares = {"all_gather": P - 1, "all_reduce": 2 * (P - 1) / P, "reduce_scatter": (P - 1) / P}
     for name, options in CASES:
         noted = found[0]["collectives"].get(f"{name} {options}")
         if noted is None:
@@ -71,17 +71,17 @@ def test_planned_bytes_are_those_counted(found: list[dict[str, Any]]) -> None:
         if "class_counts" in options:
             chosen["class_counts"] = list(range(1, 2 * P + 1))
         counted = sum(shares[what] * size * int(torch.Size(shape).numel()) for what, shape, size in noted)
-        assert exchanged_bytes(name, rows=N, dim=D, processes=P, **chosen) == pytest.approx(counted), (name, options)
+        assert step_bytes(name, rows=N, dim=D, processes=P, **chosen) == pytest.approx(counted), (name, options)
 
 
 def test_the_plan_of_eight_gpus() -> None:
     settings: dict[str, Any] = {"rows": 1024, "dim": 512, "processes": 8, "dtype": torch.bfloat16}
-    cosface, sphereface2 = exchanges("cosface", **settings), exchanges("sphereface2", **settings)
+    cosface, sphereface2 = step_collectives("cosface", **settings), step_collectives("sphereface2", **settings)
     assert [sent.bytes for sent in cosface] == [7 * 8, 7 * 128 * 1024, 7 * 128 * 8, 7 * 2 * 1024 * 4, 7 / 8 * 2**21]
     assert [sent.collective for sent in cosface] == [*["all-gather"] * 4, "reduce-scatter"]
     assert sum(sent.bytes for sent in sphereface2[3:]) == 7 / 8 * 2**21 + 2 * 2 * 7 / 8 * 4
     with pytest.raises(ValueError, match="rows=10 must be a multiple of processes=4"):
-        exchanges("cosface", rows=10, dim=8, processes=4)
+        step_collectives("cosface", rows=10, dim=8, processes=4)
 
 
 def test_a_sharded_head_is_copied_and_loaded_like_any_module_but_not_moved(found: list[dict[str, Any]]) -> None:

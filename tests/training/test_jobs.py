@@ -11,7 +11,7 @@ from small import RECIPE
 
 from hypersphere.core.config import digest
 from hypersphere.data import write_folder
-from hypersphere.distributed import Processes
+from hypersphere.distributed import World
 from hypersphere.evaluation import verify_pairs
 from hypersphere.pocket import PocketFaces
 from hypersphere.training import (
@@ -44,7 +44,7 @@ def without_time(record: RunRecord) -> dict[str, object]:
 
 
 def test_a_record_has_the_fit_and_every_decision(tmp_path: Path) -> None:
-    (record,) = run_tasks(tasks_of(tmp_path)[:1], Processes(), {})
+    (record,) = run_tasks(tasks_of(tmp_path)[:1], World(), {})
     assert record.steps == 6
     assert record.train_accuracy is not None
     assert 0 <= record.train_accuracy <= 1
@@ -64,13 +64,13 @@ def test_decisions_come_back_from_their_bits() -> None:
 
 
 def test_several_runs_at_once_are_the_same_runs(tmp_path: Path) -> None:
-    one = list(run_tasks(tasks_of(tmp_path, "data.device=cpu"), Processes(), {}))
+    one = list(run_tasks(tasks_of(tmp_path, "data.device=cpu"), World(), {}))
     (tmp_path / "again").mkdir()
     heard: list[tuple[int, int, int]] = []
     several = list(
         run_tasks(
             tasks_of(tmp_path / "again", "data.device=cpu"),
-            Processes(),
+            World(),
             {},
             jobs=2,
             report=lambda number, done, total: heard.append((number, done, total)),
@@ -85,8 +85,8 @@ def test_every_run_is_scored_with_its_own_normalisation(tmp_path: Path) -> None:
     first, second = tasks_of(tmp_path)
     other = replace(second.recipe, augment=replace(second.recipe.augment, mean=0.2, std=0.1))
     second = replace(second, recipe=other)
-    together = list(run_tasks([first, second], Processes(), {}))
-    alone = list(run_tasks([second], Processes(), {}))
+    together = list(run_tasks([first, second], World(), {}))
+    alone = list(run_tasks([second], World(), {}))
     assert without_time(together[1]) == without_time(alone[0])
 
 
@@ -96,7 +96,7 @@ def test_images_that_cannot_be_read_are_left_out_of_every_run(tmp_path: Path) ->
     tasks = tasks_of(tmp_path, *settings)
     Path(training_source(tasks[0].recipe.data).describe(3)).write_bytes(b"none")
     with pytest.warns(RuntimeWarning, match="1 of 48 images cannot be read"):
-        records = list(run_tasks(tasks, Processes(), {}))
+        records = list(run_tasks(tasks, World(), {}))
     assert [record.steps for record in records] == [6, 6]
     assert "1 of 48" in (tmp_path / "out" / "unreadable.txt").read_text()
 
@@ -108,14 +108,14 @@ def test_a_comparison_that_is_ended_ends_its_runs(tmp_path: Path) -> None:
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        list(run_tasks(tasks, Processes(), {}, jobs=2, report=stop))
+        list(run_tasks(tasks, World(), {}, jobs=2, report=stop))
     assert multiprocessing.active_children() == []
     assert not list((tmp_path / "out").rglob("*.partial"))
 
 
 def test_two_cells_are_compared_over_people_and_seeds(tmp_path: Path) -> None:
     tasks = tasks_of(tmp_path)
-    records = list(run_tasks(tasks, Processes(), {}))
+    records = list(run_tasks(tasks, World(), {}))
     (pairs,) = validation_sets(tasks[0].recipe)
     gain = compare_runs(records[:1], records[1:], pairs).estimate
     first, second = (record.scores[pairs.title].accuracy for record in records)
@@ -140,7 +140,7 @@ def test_the_key_of_a_run_does_not_tell_where_its_data_lie(tmp_path: Path) -> No
 
 
 def test_a_run_that_stops_itself_is_on_record(tmp_path: Path) -> None:
-    (record,) = run_tasks(tasks_of(tmp_path, "optimizer.lr=1e20")[:1], Processes(), {})
+    (record,) = run_tasks(tasks_of(tmp_path, "optimizer.lr=1e20")[:1], World(), {})
     assert "lower the learning rate" in record.stopped
     assert record.scores == {}
 
@@ -184,4 +184,4 @@ def test_values_of_other_kinds_are_named(tmp_path: Path) -> None:
 
 def test_runs_of_several_processes_are_not_trained_side_by_side(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="jobs=2"):
-        list(run_tasks(tasks_of(tmp_path), Processes(0, 2, torch.device("cpu")), {}, jobs=2))
+        list(run_tasks(tasks_of(tmp_path), World(0, 2, torch.device("cpu")), {}, jobs=2))

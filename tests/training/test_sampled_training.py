@@ -8,8 +8,9 @@ import torch
 from torch import Tensor, distributed
 
 import hypersphere as hs
+from hypersphere.distributed import is_sharded
 from hypersphere.training import Trainer, load_recipe
-from hypersphere.training.shard_state import common_state, load_common_state, load_state, save_state
+from hypersphere.training.shard_state import load_replicated_state, load_state, replicated_state, save_state
 from tests.heads.shard_worker import run_processes
 from tests.training.small import RECIPE, final, same
 
@@ -100,7 +101,7 @@ def whole(head: hs.Head, optimizer: torch.optim.Optimizer) -> dict[str, Tensor]:
     found = head.full_state_dict()
     for name, parameter in head.named_parameters():
         for key, value in optimizer.state[parameter].items():
-            found[f"{name} {key}"] = value.full_tensor() if hasattr(value, "to_local") else value.clone()
+            found[f"{name} {key}"] = value.full_tensor() if is_sharded(value) else value.clone()
     return found
 
 
@@ -119,7 +120,7 @@ def journey(rank: int, folder: Path) -> list[str]:
             optimizer = make(head.parameters())
             if stop > 0:
                 saved = torch.load(folder / f"{kind}-{stop - 1}.pt", weights_only=True)
-                load_common_state(head, optimizer, *saved["common"])
+                load_replicated_state(head, optimizer, *saved["common"])
                 load_state(folder / f"{kind}-{stop - 1}", head, optimizer)
                 now = whole(head, optimizer)
                 wrong += [f"{kind} {stop}: {key}" for key in now if not torch.equal(now[key], saved["whole"][key])]
@@ -132,7 +133,7 @@ def journey(rank: int, folder: Path) -> list[str]:
             state = whole(head, optimizer)
             save_state(folder / f"{kind}-{stop}", head, optimizer)
             if rank == 0:
-                torch.save({"common": common_state(head, optimizer), "whole": state}, folder / f"{kind}-{stop}.pt")
+                torch.save({"common": replicated_state(head, optimizer), "whole": state}, folder / f"{kind}-{stop}.pt")
     return wrong
 
 

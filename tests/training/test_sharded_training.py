@@ -8,7 +8,7 @@ import torch
 from torch import distributed
 
 import hypersphere.training.trainer as module
-from hypersphere.distributed import Processes
+from hypersphere.distributed import World
 from hypersphere.training import Trainer, load_recipe
 from hypersphere.training.finished_run import newest_head
 from hypersphere.training.logs import read_log
@@ -32,7 +32,7 @@ RUNS: dict[str, list[str]] = {
 
 def trainer(folder: Path, name: str, rank: int = 0, size: int = 1, *settings: str) -> Trainer:
     recipe = load_recipe(folder / "recipe.toml", [*SETTINGS, *RUNS[name], *settings])
-    return Trainer(recipe, folder / name, processes=Processes(rank, size))
+    return Trainer(recipe, folder / name, world=World(rank, size))
 
 
 def three_processes(rank: int, folder: Path) -> None:

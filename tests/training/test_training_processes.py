@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from hypersphere.distributed import Processes, join_processes
+from hypersphere.distributed import World, join_world
 from hypersphere.training import Trainer, load_recipe
 from hypersphere.training.logs import read_log
 from tests.training.small import RECIPE, final
@@ -68,16 +68,16 @@ OVERFLOW = """
 import sys
 from pathlib import Path
 import torch
-from hypersphere.distributed import join_processes
+from hypersphere.distributed import join_world
 from hypersphere.training import Trainer, load_recipe
-with join_processes("cpu") as processes:
+with join_world("cpu") as world:
     recipe = load_recipe(Path(sys.argv[1]), ["train.precision=float16"])
-    trainer = Trainer(recipe, Path(sys.argv[2]), processes=processes)
+    trainer = Trainer(recipe, Path(sys.argv[2]), world=world)
     before = trainer.head.weight.detach().clone()
     scale = trainer.scaler.scale(torch.ones(())).item()
     for parameter in (*trainer.backbone.parameters(), *trainer.head.parameters()):
         parameter.grad = torch.ones_like(parameter)
-    if processes.rank == 1:
+    if world.rank == 1:
         next(trainer.backbone.parameters()).grad.fill_(float("inf"))
     trainer._update()
     assert torch.equal(before, trainer.head.weight), "a step was made on an overflow"
@@ -88,18 +88,18 @@ STOPPED = """
 import sys
 from pathlib import Path
 import torch
-from hypersphere.distributed import join_processes
+from hypersphere.distributed import join_world
 from hypersphere.training import Trainer, TrainingStopped, load_recipe
-with join_processes("cpu") as processes:
+with join_world("cpu") as world:
     recipe = load_recipe(Path(sys.argv[1]), ["train.log_every=1"])
-    trainer = Trainer(recipe, Path(sys.argv[2]), processes=processes)
-    if processes.rank == 1:
+    trainer = Trainer(recipe, Path(sys.argv[2]), world=world)
+    if world.rank == 1:
         with torch.no_grad():
             trainer.head.weight.fill_(float("nan"))
     try:
         trainer.run()
     except TrainingStopped as cause:
-        assert ("the loss is nan" in str(cause)) == processes.first, cause
+        assert ("the loss is nan" in str(cause)) == world.is_main, cause
     else:
         raise AssertionError("it went on")
 """
@@ -114,12 +114,12 @@ def test_what_happens_to_one_process_happens_to_all(path: Path, tmp_path: Path, 
 
 
 def test_unlabelled_images_do_not_shift_the_mean_over_processes(path: Path, tmp_path: Path) -> None:
-    class Two(Processes):
-        def sum(self, value: torch.Tensor) -> torch.Tensor:
+    class Two(World):
+        def all_reduce(self, value: torch.Tensor) -> torch.Tensor:
             return value + 6
 
     trainer = Trainer(load_recipe(path), tmp_path / "run")
-    trainer.processes, trainer.unlabelled = Two(0, 2), True
+    trainer.world, trainer.unlabelled = Two(0, 2), True
     labels = torch.tensor([0, 1, -1, -1, -1, -1])
     assert float(trainer._weight(labels, trainer._counted(labels))) == 2 * 2 / 8
     trainer.head.sharding = object()  # type: ignore[assignment]  # its loss is already that of all processes' rows
@@ -127,32 +127,32 @@ def test_unlabelled_images_do_not_shift_the_mean_over_processes(path: Path, tmp_
 
 
 def test_processes_that_see_other_checkpoints_are_refused(path: Path, tmp_path: Path) -> None:
-    class Two(Processes):
+    class Two(World):
         def agree(self, number: int) -> bool:
             return number == 4
 
     recipe = load_recipe(path)
     trainer = Trainer(recipe, tmp_path / "run")
-    trainer.processes = Two(0, 1)
+    trainer.world = Two(0, 1)
     with pytest.raises(ValueError, match="the processes do not see the same checkpoints"):
         trainer.run()
 
 
 def test_without_torchrun_there_is_one_process() -> None:
-    with join_processes("cpu") as processes:
-        assert processes == Processes(0, 1, torch.device("cpu"))
-        assert float(processes.sum(torch.tensor(3.0))) == 3
-        assert processes.any(True)
-        assert not processes.any(False)
+    with join_world("cpu") as world:
+        assert world == World(0, 1, torch.device("cpu"))
+        assert float(world.all_reduce(torch.tensor(3.0))) == 3
+        assert world.any(True)
+        assert not world.any(False)
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="there is a CUDA device")
 def test_a_device_that_is_not_there() -> None:
-    with pytest.raises(ValueError, match="no CUDA device"), join_processes("cuda"):
+    with pytest.raises(ValueError, match="no CUDA device"), join_world("cuda"):
         pass
 
 
 def test_a_batch_that_cannot_be_shared(path: Path, tmp_path: Path) -> None:
     recipe = load_recipe(path, ["train.accumulate=4"])
     with pytest.raises(ValueError, match="batch_size=12 must be a multiple of"):
-        Trainer(recipe, tmp_path / "run", processes=Processes(0, 2))
+        Trainer(recipe, tmp_path / "run", world=World(0, 2))

@@ -22,7 +22,7 @@ from hypersphere.core import check_integer
 from hypersphere.core.config import build
 from hypersphere.data import open_source, write_records
 from hypersphere.data.source import ImageSource, Indices, Labels
-from hypersphere.distributed import Processes, default_workers, join_processes
+from hypersphere.distributed import World, default_workers, join_world
 from hypersphere.pocket import PocketFaces
 from hypersphere.training import Recipe, Trainer
 from hypersphere.version import __version__
@@ -58,10 +58,10 @@ def run_train(options: argparse.Namespace) -> Results:
         check_integer("--workers", options.workers, 0)
     if "WORLD_SIZE" in os.environ:
         raise ValueError("bench train measures one process: start it without torchrun")
-    with join_processes(options.device) as processes, tempfile.TemporaryDirectory() as place:
-        device = device_name(processes.device.type)
+    with join_world(options.device) as world, tempfile.TemporaryDirectory() as place:
+        device = device_name(world.device.type)
         if options.workers is None:
-            options.workers = default_workers(processes.device)
+            options.workers = default_workers(world.device)
         what = (
             f"whole training steps on {device}: {options.size}x{options.size} JPEG files, batch {options.batch_size},"
             f" {options.precision}, CosFace with {options.classes:,} classes, {options.workers} loading processes,"
@@ -77,7 +77,7 @@ def run_train(options: argparse.Namespace) -> Results:
         source = Crowd(open_source(str(faces)), options.batch_size * steps, options.classes)
         rows = []
         for name in options.backbones.split(","):
-            row = measure(name, source, Path(place) / name, processes, options)
+            row = measure(name, source, Path(place) / name, world, options)
             memory = f"{row['gpu_gib']:.1f} GiB" if row["gpu_gib"] else "-"
             speed = f"{row['images_per_s']:>10,.0f}{row['ms']:>11.1f}{row['waiting']:>18.1%}"
             print(f"{name:<14}{speed}{memory:>12}", flush=True)
@@ -87,9 +87,7 @@ def run_train(options: argparse.Namespace) -> Results:
     return Results({"rows": rows})
 
 
-def measure(
-    name: str, source: ImageSource, folder: Path, processes: Processes, options: argparse.Namespace
-) -> dict[str, Any]:
+def measure(name: str, source: ImageSource, folder: Path, world: World, options: argparse.Namespace) -> dict[str, Any]:
     """Train a network for some steps, and time those after the warm-up."""
     steps = options.warmup + options.steps
     table = {
@@ -107,16 +105,14 @@ def measure(
         },
     }
     recipe = build(Recipe, table)
-    trainer = Trainer(
-        recipe, folder, processes=processes, source=source, workers=options.workers, compile=options.compile
-    )
+    trainer = Trainer(recipe, folder, world=world, source=source, workers=options.workers, compile=options.compile)
     clock = _Clock(trainer, (options.warmup, steps))
-    if processes.device.type == "cuda":
+    if world.device.type == "cuda":
         torch.cuda.reset_peak_memory_stats()
     trainer.run(clock, until=steps)
     (began, waited), (ended, waited_then) = clock.marks
     seconds = ended - began
-    peak = torch.cuda.max_memory_allocated() / 2**30 if processes.device.type == "cuda" else 0.0
+    peak = torch.cuda.max_memory_allocated() / 2**30 if world.device.type == "cuda" else 0.0
     return {
         "date_utc": dt.datetime.now(dt.UTC).isoformat(timespec="seconds"),
         "backbone": name,

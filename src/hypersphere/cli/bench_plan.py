@@ -20,10 +20,10 @@ from torch.multiprocessing.spawn import start_processes
 from hypersphere.cli.bench_rows import device_name, measured_device
 from hypersphere.cli.output import Results
 from hypersphere.core import Progress, check_finite_number, check_integer, check_positive, read_json
-from hypersphere.distributed import Exchange
+from hypersphere.distributed import Group
 from hypersphere.engines import Precision
 from hypersphere.heads import create_head
-from hypersphere.heads.plan import exchanges, ring_bytes
+from hypersphere.heads.communication import ring_bytes, step_collectives
 
 LOSSES = {"CosFace": "cosface", "SphereFace2": "sphereface2"}
 _MOST_PRODUCTS = 1e11
@@ -115,7 +115,7 @@ def forecast(
 ) -> Forecast:
     """What each of P processes does: all rows against ceil(C / P) classes, and the loss's collectives."""
     share = -(-classes // processes)
-    sent = exchanges(name, rows=rows, dim=dim, processes=processes) if processes > 1 else []
+    sent = step_collectives(name, rows=rows, dim=dim, processes=processes) if processes > 1 else []
     parameters = 3 * 4 * share * dim
     working = share * (2 * dim + 2 * rows) if gpu else 3 * 4 * 2**20
     return Forecast(
@@ -140,7 +140,7 @@ def measure_rate(name: str, rows: int, dim: int, classes: int, device: str) -> L
 
 
 def seconds_of_steps(
-    name: str, rows: int, dim: int, classes: int, device: str, *, shard: Exchange | None = None, steps: int = 5
+    name: str, rows: int, dim: int, classes: int, device: str, *, shard: Group | None = None, steps: int = 5
 ) -> list[float]:
     """Forward and backward on one process, or on this one of several."""
     torch.manual_seed(0)
@@ -163,22 +163,22 @@ def seconds_of_steps(
     return times
 
 
-class Counted(Exchange):
+class Counted(Group):
     """The collectives of a group, with the bytes that each process sends in a ring."""
 
     sent = 0.0
 
-    def gather(self, mine: Tensor) -> Tensor:
+    def all_gather(self, mine: Tensor) -> Tensor:
         self.sent += ring_bytes("all-gather", self.size, mine.nbytes)
-        return super().gather(mine)
+        return super().all_gather(mine)
 
-    def sum(self, mine: Tensor) -> Tensor:
+    def all_reduce(self, mine: Tensor) -> Tensor:
         self.sent += ring_bytes("all-reduce", self.size, mine.nbytes)
-        return super().sum(mine)
+        return super().all_reduce(mine)
 
-    def sum_of_mine(self, parts: Tensor) -> Tensor:
+    def reduce_scatter(self, parts: Tensor) -> Tensor:
         self.sent += ring_bytes("reduce-scatter", self.size, parts.nbytes)
-        return super().sum_of_mine(parts)
+        return super().reduce_scatter(parts)
 
 
 def check() -> None:
@@ -232,30 +232,30 @@ def _work(rank: int, count: int, folder: str) -> None:
     distributed.init_process_group("gloo", init_method=store, rank=rank, world_size=count)
     world = distributed.group.WORLD
     assert world is not None
-    exchange = Counted(world)
+    group = Counted(world)
     found: dict[str, Any] = {}
     rows, dim, classes, steps = _CHECK["rows"] // count, _CHECK["dim"], _CHECK["classes"], _CHECK_STEPS
     for name in LOSSES.values():
-        exchange.sent = 0.0
+        group.sent = 0.0
         distributed.barrier()
-        times = seconds_of_steps(name, rows, dim, classes, "cpu", shard=exchange, steps=steps)
-        found[name] = exchange.sent / (steps + _WARM_UP), statistics.median(times)
+        times = seconds_of_steps(name, rows, dim, classes, "cpu", shard=group, steps=steps)
+        found[name] = group.sent / (steps + _WARM_UP), statistics.median(times)
         if count == 1:
-            times = seconds_of_steps(name, rows, dim, classes // 4, "cpu", shard=exchange, steps=steps)
+            times = seconds_of_steps(name, rows, dim, classes // 4, "cpu", shard=group, steps=steps)
             found[f"{name}, a quarter"] = 0.0, statistics.median(times)
-    found["network"] = _two_messages(exchange)
+    found["network"] = _two_messages(group)
     (Path(folder) / f"{rank}.json").write_text(json.dumps(found))
     distributed.destroy_process_group()
 
 
-def _two_messages(exchange: Counted) -> list[float]:
+def _two_messages(group: Counted) -> list[float]:
     """Bytes sent and seconds of an all-gather, for a small and a large one."""
     points: list[float] = []
     for numbers in (64, 2**18):
         message, times = torch.zeros(numbers), []
         for _ in range(9):
             started = time.perf_counter()
-            exchange.gather(message)
+            group.all_gather(message)
             times.append(time.perf_counter() - started)
-        points += [max(1, exchange.size - 1) * message.nbytes, statistics.median(times)]
+        points += [max(1, group.size - 1) * message.nbytes, statistics.median(times)]
     return points

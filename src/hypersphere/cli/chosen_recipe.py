@@ -10,31 +10,31 @@ from pathlib import Path
 from hypersphere.cli.output import note
 from hypersphere.core.config import as_table, digest, overlay, override, to_toml
 from hypersphere.data import open_source
-from hypersphere.distributed import Processes
+from hypersphere.distributed import World
 from hypersphere.training import SHIPPED_RECIPES, Recipe, find_recipe, load_recipe, recipe_from_table, suggest_recipe
 
 _SHORTHANDS = ("steps", "epochs", "seed")
 
 
-def find_or_suggest(options: argparse.Namespace, processes: Processes) -> Recipe:
+def find_or_suggest(options: argparse.Namespace, world: World) -> Recipe:
     """Return the recipe that is meant; one for images is made from what they are, and printed.
 
     Args:
         options: of `train`: `recipe`, `recipes`, `settings`, `dry_run`, and the shorthands `steps`, `epochs`, `seed`.
-        processes: those that train; the first prints.
+        world: the processes that train; the main one prints.
     """
     settings = [*options.settings, *shorthands(options)]
     if not is_data(options.recipe):
         recipe = load_recipe(find_recipe(options.recipe, options.recipes or SHIPPED_RECIPES), settings)
-        if options.dry_run and processes.first:
+        if options.dry_run and world.is_main:
             print(to_toml(as_table(recipe)), end="")
         return recipe
     changed = override({}, settings)
     source = open_source(options.recipe, changed.get("data", {}).get("format"))
-    device = "cuda" if processes.device.type == "cuda" else "cpu"
+    device = "cuda" if world.device.type == "cuda" else "cpu"
     table = suggest_recipe(source, options.recipe, device, changed)
     recipe = recipe_from_table(table, settings)
-    if processes.first:
+    if world.is_main:
         kind, say = "GPU" if device == "cuda" else "CPU", print if options.dry_run else note
         say(f"# No recipe was named: this one is chosen by the number of people and images, for a {kind}.")
         say("# To change it, give key=value; or keep it in a file, edit that and train it.")

@@ -12,7 +12,7 @@ from hypersphere.cli.output import Results, bold, note
 from hypersphere.core import Progress
 from hypersphere.core.config import digest
 from hypersphere.core.files import remove_partial
-from hypersphere.distributed import default_workers, join_processes
+from hypersphere.distributed import default_workers, join_world
 from hypersphere.evaluation import Difference
 from hypersphere.training import (
     NO_VALIDATION,
@@ -50,22 +50,22 @@ def run_compare(options: argparse.Namespace) -> Results | None:
     if not sets:
         raise ValueError(f"compare {NO_VALIDATION}")
     tasks = [Task(title, recipe, out / digest(recipe)) for title, recipes in cells.items() for recipe in recipes]
-    with join_processes(options.device) as processes, processes.hold(out):
-        if processes.first:
+    with join_world(options.device) as world, world.hold(out):
+        if world.is_main:
             remove_partial(out)
         record = RecordFile(out / "results.jsonl")
         left = [task for task in tasks if run_key(task.recipe) not in record.records]
-        if processes.first and len(left) < len(tasks):
+        if world.is_main and len(left) < len(tasks):
             note(f"{len(tasks) - len(left)} of {len(tasks)} runs are on record in {record.path}")
-        workers = options.workers if options.workers is not None else default_workers(processes.device)
+        workers = options.workers if options.workers is not None else default_workers(world.device)
         trainer = {"workers": workers // options.jobs, "compile": options.compile}
         with Progress("comparing", "steps") as progress:
             shown = _Shown(progress, len(left))
-            for result in run_tasks(left, processes, trainer, jobs=options.jobs, report=shown):
-                if processes.first:
+            for result in run_tasks(left, world, trainer, jobs=options.jobs, report=shown):
+                if world.is_main:
                     record.add(result)
                     shown.finished += 1
-        if not processes.first:
+        if not world.is_main:
             return None
     runs = {title: [record.records[run_key(recipe)] for recipe in recipes] for title, recipes in cells.items()}
     _print(runs, [each.title for each in sets])

@@ -14,7 +14,7 @@ from hypersphere.cli.output import Results, note, wrapped
 from hypersphere.cli.training_progress import TrainingProgress
 from hypersphere.core import Progress, install_hint, is_installed
 from hypersphere.core.config import as_table, digest, load_toml
-from hypersphere.distributed import Processes, default_workers, join_processes
+from hypersphere.distributed import World, default_workers, join_world
 from hypersphere.evaluation import Verification
 from hypersphere.models import MODEL_FILE
 from hypersphere.training import (
@@ -40,13 +40,13 @@ def run_train(options: argparse.Namespace) -> Results | None:
         return list_recipes(options.recipes or SHIPPED_RECIPES)
     if options.recipe is None:
         raise ValueError("name a recipe or a folder of images; `hypersphere train --list` names the recipes")
-    with join_processes(options.device) as processes:
-        recipe = find_or_suggest(options, processes)
+    with join_world(options.device) as world:
+        recipe = find_or_suggest(options, world)
         folder = options.out or folder_of(options.recipe, recipe)
         if options.dry_run:
             return Results({"recipe": as_table(recipe)})
-        results = train_and_verify(recipe, folder, processes, options, f"training {recipe.head['name']}")
-        if not processes.first:
+        results = train_and_verify(recipe, folder, world, options, f"training {recipe.head['name']}")
+        if not world.is_main:
             return None
     for title, verified in results.items():
         accuracies = [f"{result.accuracy.value:.2%}" for result in verified]
@@ -66,14 +66,14 @@ def run_train(options: argparse.Namespace) -> Results | None:
 
 
 def train_and_verify(
-    recipe: Recipe, folder: Path, processes: Processes, options: argparse.Namespace, title: str
+    recipe: Recipe, folder: Path, world: World, options: argparse.Namespace, title: str
 ) -> dict[str, list[Verification]]:
     """Train a recipe; returns by validation set the accuracy of each late snapshot, or of the network."""
-    workers = options.workers if options.workers is not None else default_workers(processes.device)
-    device = str(processes.device)
+    workers = options.workers if options.workers is not None else default_workers(world.device)
+    device = str(world.device)
     holding = device if recipe.data.device == "cuda" else "cpu"
-    sets = validation_sets(recipe) if processes.first else []
-    if options.best and processes.first and not sets:
+    sets = validation_sets(recipe) if world.is_main else []
+    if options.best and world.is_main and not sets:
         raise ValueError(f"--best {NO_VALIDATION}")
     with Progress("reading validation images", "images") as reading:
         sets = [each.in_memory(holding, reading) for each in sets]
@@ -90,28 +90,28 @@ def train_and_verify(
             trainer = Trainer(
                 stage,
                 place,
-                processes=processes,
+                world=world,
                 evaluate=score if asked and sets else None,
                 keep_best=options.best,
-                loggers=_loggers(options, stage, place) if processes.first else [],
+                loggers=_loggers(options, stage, place) if world.is_main else [],
                 workers=workers,
                 compile=options.compile,
-                checking=checking if processes.first else None,
+                checking=checking if world.is_main else None,
             )
         progress.expect(trainer.total, place)
         return trainer
 
     with progress:
-        trained = train_recipe(recipe, folder, make, progress if processes.first else None)
+        trained = train_recipe(recipe, folder, make, progress if world.is_main else None)
     if trained.statistics_batches:
         note(
             f"{trained.steps} steps are too few for BatchNorm's running statistics: they were estimated anew over"
             f" {trained.statistics_batches} batches of training images"
         )
-    best = Checkpoints(trained.folder / "checkpoints").best() if options.best and processes.first else None
+    best = Checkpoints(trained.folder / "checkpoints").best() if options.best and world.is_main else None
     if best is not None and not trained.snapshots:
         note(f"the best checkpoint, chosen on {sets[0].title}, is that of step {best:,}; it is the one that is scored")
-        trained = replace(trained, backbone=load_run(trained.folder)[1].to(processes.device))
+        trained = replace(trained, backbone=load_run(trained.folder)[1].to(world.device))
     return {each.title: each.verify_run(trained, device) for each in sets}
 
 

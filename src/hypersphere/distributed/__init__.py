@@ -1,34 +1,38 @@
 """Many processes: the world, collectives, shards of classes and of files."""
 
+from hypersphere.distributed.class_shards import ClassShards, GroupLike
 from hypersphere.distributed.collectives import (
-    Exchange,
-    common_rows,
-    common_stack,
-    common_sum,
+    Group,
+    all_gather_rows,
+    all_gather_stack,
+    all_reduce_sum,
     gather_rows,
-    local_rows,
-    own_rows,
-    rows_used_in_parts,
-    used_in_parts,
+    gather_rows_reduce_grad,
+    is_sharded,
+    replicate_to_partial,
+    scatter_rows,
+    to_local,
 )
 from hypersphere.distributed.tensor_shards import load_shards, read_shards, save_shards
-from hypersphere.distributed.world import LossScaler, Processes, default_workers, join_processes
+from hypersphere.distributed.world import World, default_workers, join_world
 
 __all__ = [
-    "Exchange",
-    "LossScaler",
-    "Processes",
-    "common_rows",
-    "common_stack",
-    "common_sum",
+    "ClassShards",
+    "Group",
+    "GroupLike",
+    "World",
+    "all_gather_rows",
+    "all_gather_stack",
+    "all_reduce_sum",
     "default_workers",
     "gather_rows",
-    "join_processes",
+    "gather_rows_reduce_grad",
+    "is_sharded",
+    "join_world",
     "load_shards",
-    "local_rows",
-    "own_rows",
     "read_shards",
-    "rows_used_in_parts",
+    "replicate_to_partial",
     "save_shards",
-    "used_in_parts",
+    "scatter_rows",
+    "to_local",
 ]

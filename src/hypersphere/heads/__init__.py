@@ -1,8 +1,8 @@
 """Heads: prototypes + a loss + an engine."""
 
+from hypersphere.heads.communication import Sent, step_bytes, step_collectives
 from hypersphere.heads.create import PairLoss, create_head, create_loss, list_heads
 from hypersphere.heads.head import Head
-from hypersphere.heads.plan import Sent, exchanged_bytes, exchanges
 
 __all__ = [
     "Head",
@@ -10,7 +10,7 @@ __all__ = [
     "Sent",
     "create_head",
     "create_loss",
-    "exchanged_bytes",
-    "exchanges",
     "list_heads",
+    "step_bytes",
+    "step_collectives",
 ]

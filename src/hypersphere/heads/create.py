@@ -11,10 +11,10 @@ import torch
 from torch import Tensor, nn
 
 from hypersphere.core import check_finite_number, check_flag, check_integer, check_positive, check_range, nearest
+from hypersphere.distributed import GroupLike
 from hypersphere.engines import Precision, compute_dtype
 from hypersphere.geometry import EPS
 from hypersphere.heads.head import Head
-from hypersphere.heads.sharding import Over
 from hypersphere.heads.validate import check_embeddings, check_labels, check_place, to_compute_dtype
 from hypersphere.losses import OBJECTIVES, Batch, Contrastive, Objective, Triplet
 
@@ -56,7 +56,7 @@ def create_head(
     budget: int | None = None,
     eps: float = EPS,
     add: Additions | None = None,
-    shard: Over | None = None,
+    shard: GroupLike | None = None,
     sample: float | None = None,
     unbiased: bool = False,
     unit_gradients: bool = False,

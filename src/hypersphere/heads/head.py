@@ -10,12 +10,11 @@ import torch
 from torch import Tensor, nn
 
 from hypersphere.core import check_choice, check_integer, check_positive
-from hypersphere.distributed import local_rows
+from hypersphere.distributed import ClassShards, GroupLike, is_sharded, to_local
 from hypersphere.engines import ENGINES, PRECISIONS, Precision, ambient_precision, compute_dtype
 from hypersphere.geometry import EPS, normalize
 from hypersphere.heads.prototypes import draw_rows_, fixed_prototypes, scale_rows_
 from hypersphere.heads.sampling import Sampler, check_sampling
-from hypersphere.heads.sharding import Over, Sharding, is_sharded
 from hypersphere.heads.validate import check_embeddings, check_labels, check_rows, to_compute_dtype
 from hypersphere.losses import Batch, Logits, Objective, SampleLoss, ShardedBatch
 
@@ -73,7 +72,7 @@ class Head(nn.Module):
         budget: int | None = None,
         eps: float = EPS,
         added: Mapping[str, tuple[float, Objective]] | None = None,
-        shard: Over | None = None,
+        shard: GroupLike | None = None,
         sample: float | None = None,
         unbiased: bool = False,
         unit_gradients: bool = False,
@@ -90,22 +89,22 @@ class Head(nn.Module):
         self.precision = precision
         self.budget = None if budget is None else check_integer("budget", budget, 0)
         self.eps = check_positive("eps", eps)
-        self.sharding = None if shard is None else Sharding(shard, num_classes, device)
+        self.sharding = None if shard is None else ClassShards(shard, num_classes, device)
         objectives = (objective, *(extra for _, extra in (added or {}).values()))
         fixed = fixed_prototypes(prototypes, num_classes, dim)
         self.prototype_norm = _check_norm(prototype_norm, renormalize, fixed is not None, objectives)
         self.renormalize = renormalize
         if fixed is not None:
-            own = fixed if self.sharding is None else self.sharding.own_rows(fixed)
+            own = fixed if self.sharding is None else self.sharding.shard_of(fixed)
             own = own.to(device=device, dtype=dtype)
-            self.register_buffer("weight", own if self.sharding is None else self.sharding.joined(own))
+            self.register_buffer("weight", own if self.sharding is None else self.sharding.to_dtensor(own))
         else:
             draw = partial(draw_rows_, norm=self.prototype_norm, normalized=objective.normalizes_prototypes)
             if self.sharding is not None:
-                own = self.sharding.drawn(torch.empty(0, dim, device=device, dtype=dtype), draw)
+                own = self.sharding.draw(torch.empty(0, dim, device=device, dtype=dtype), draw)
             else:
                 own = draw(torch.empty(num_classes, dim, device=device, dtype=dtype))
-            self.weight = nn.Parameter(own if self.sharding is None else self.sharding.joined(own))
+            self.weight = nn.Parameter(own if self.sharding is None else self.sharding.to_dtensor(own))
         for each in objectives:
             each.reset_parameters()
         self.objective = objective.to(device=device)
@@ -113,7 +112,7 @@ class Head(nn.Module):
         self.added = nn.ModuleDict({name: extra.to(device=device) for name, (_, extra) in (added or {}).items()})
         if self.sharding is not None:
             for each in objectives:
-                self.sharding.cut(each)
+                self.sharding.shard_parameters(each, each.per_class)
         if unbiased and sample is None:
             raise ValueError("unbiased=True is about a sample of the classes: give sample, for example sample=0.1")
         self.sampler = None if sample is None else self._sampler(sample, unbiased)
@@ -128,7 +127,7 @@ class Head(nn.Module):
 
     def _sampler(self, share: float, unbiased: bool) -> Sampler:
         check_sampling([self.objective, *self.added.values()], unbiased)  # type: ignore[list-item]
-        sampler = Sampler(share, unbiased, 0 if self.sharding is None else self.sharding.exchange.rank)
+        sampler = Sampler(share, unbiased, 0 if self.sharding is None else self.sharding.group.rank)
         sampler.mark(table for table in self.per_class().values() if isinstance(table, nn.Parameter))
         return sampler
 
@@ -180,7 +179,7 @@ class Head(nn.Module):
             matrix = logits.matrix(batch.as_partial_sums())
         if self.sharding is None or not isinstance(batch, ShardedBatch):
             return matrix
-        return self.sharding.all_classes(matrix, batch.mine)
+        return self.sharding.gather_classes(matrix, batch.mine)
 
     @torch.no_grad()
     def predict(self, embeddings: Tensor) -> Tensor:
@@ -217,7 +216,7 @@ class Head(nn.Module):
         check_embeddings(embeddings, self.dim, values=self.checked)
         dtype = compute_dtype(embeddings, self.weight)
         with torch.autocast(embeddings.device.type, enabled=False):
-            unit = normalize(local_rows(self.weight).to(dtype), self.eps)
+            unit = normalize(to_local(self.weight).to(dtype), self.eps)
             x = normalize(embeddings.to(dtype), self.eps)
             return x @ unit.T if self.sharding is None else self.sharding.products(x, unit)
 
@@ -243,12 +242,12 @@ class Head(nn.Module):
         """All prototypes on the CPU, for one process: None in the others, all of which must ask for them."""
         if self.sharding is None:
             return self.weight.detach().cpu()
-        return self.sharding.whole(self.weight, keep=self.sharding.exchange.rank == 0)
+        return self.sharding.full_tensor(self.weight, keep=self.sharding.group.rank == 0)
 
     def prototypes(self, count: int) -> Tensor:
         """The first `count` prototypes; where they are sharded, all processes ask for them."""
         weight = self.weight.detach()
-        return weight[:count] if self.sharding is None else self.sharding.first(weight, count)
+        return weight[:count] if self.sharding is None else self.sharding.first_rows(weight, count)
 
     @torch.no_grad()
     def nearest(self, embeddings: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
@@ -265,7 +264,7 @@ class Head(nn.Module):
         return reduced.target[mine], reduced.value[mine]
 
     def _whole(self, value: Tensor) -> Tensor:
-        whole = value if self.sharding is None or not is_sharded(value) else self.sharding.whole(value)
+        whole = value if self.sharding is None or not is_sharded(value) else self.sharding.full_tensor(value)
         assert whole is not None
         return whole
 
@@ -276,7 +275,7 @@ class Head(nn.Module):
         batch = Batch(
             x,
             labels,
-            local_rows(self.weight),
+            to_local(self.weight),
             self.objective.normalizes_prototypes,
             self.eps,
             self.engine,
@@ -288,7 +287,7 @@ class Head(nn.Module):
             self.checked,
             unit_gradients=self.unit_gradients,
         )
-        return batch if self.sharding is None else self.sharding.join(batch, wire)
+        return batch if self.sharding is None else ShardedBatch.gather(batch, self.sharding, wire)
 
     def _load_from_state_dict(self, state_dict: dict[str, Any], prefix: str, *rest: Any) -> None:
         """Take up a state, alone or as a part of a larger module.
@@ -300,13 +299,13 @@ class Head(nn.Module):
         else:
             state_dict.setdefault(prefix + _DRAWS, self.sampler.get_extra_state())
         if self.sharding is not None:
-            state_dict.update(self.sharding.like(self.state_dict(prefix=prefix), state_dict))
+            state_dict.update(self.sharding.shard_state_dict(self.state_dict(prefix=prefix), state_dict))
         super()._load_from_state_dict(state_dict, prefix, *rest)
 
     def _apply(self, fn: Any, recurse: bool = True) -> Self:
         """`to`, `half` and the like; prototypes that are sharded cannot leave the devices of their processes' group."""
         if self.sharding is not None and self.sharding.mesh is not None:
-            here = local_rows(self.weight)
+            here = to_local(self.weight)
             there = fn(here.new_empty(0)).device
             if there.type != here.device.type:
                 raise ValueError(f"a sharded head stays on {here.device.type}: make it with device={there.type!r}")
@@ -322,11 +321,11 @@ class Head(nn.Module):
             objective.advance()  # type: ignore[operator]
         if self.renormalize:
             assert self.prototype_norm is not None
-            scale_rows_(local_rows(self.weight), self.prototype_norm)
+            scale_rows_(to_local(self.weight), self.prototype_norm)
 
     def extra_repr(self) -> str:
         fixed = "" if isinstance(self.weight, nn.Parameter) else ", fixed prototypes"
-        shards = "" if self.sharding is None else f", sharded over {self.sharding.exchange.size} processes"
+        shards = "" if self.sharding is None else f", sharded over {self.sharding.group.size} processes"
         return f"dim={self.dim}, num_classes={self.num_classes}, engine={self.engine!r}{fixed}{shards}"
 
 

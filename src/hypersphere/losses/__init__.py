@@ -10,7 +10,7 @@ from hypersphere.losses.proxies import CContrastive, CTriplet
 from hypersphere.losses.quality import Circle, CurricularFace
 from hypersphere.losses.regularizers import Center, HypersphericalEnergy, SampleMargin, ZeroCentroid
 from hypersphere.losses.sampled import Sample
-from hypersphere.losses.sharded import Classes, ShardedBatch
+from hypersphere.losses.sharded import ShardedBatch
 from hypersphere.losses.softmax import Focal, LabelAwareSmoothing, LabelSmoothing, ModifiedSoftmax, NormFace, Softmax
 from hypersphere.losses.sphereface2 import SphereFace2
 
@@ -25,7 +25,6 @@ __all__ = [
     "CTriplet",
     "Center",
     "Circle",
-    "Classes",
     "CoCo",
     "Contrastive",
     "CosFace",

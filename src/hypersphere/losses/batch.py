@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from hypersphere.core import Registry
-from hypersphere.distributed import local_rows
+from hypersphere.distributed import to_local
 from hypersphere.engines import Kind, Precision, Reduced, Reduction, ScoreFunction, Similarity, reduce_negatives
 from hypersphere.geometry import EPS, norm
 from hypersphere.losses.logits import Logits
@@ -86,7 +86,7 @@ class Batch:
 
     def shard_rows(self, per_class: Tensor) -> Tensor:
         """A per-class parameter with the entries that go with `prototypes`: of this process, of the sample."""
-        return local_rows(per_class) if self.sample is None else self.sample.rows(per_class)
+        return to_local(per_class) if self.sample is None else self.sample.rows(per_class)
 
     def sampled(self, sample: Sample, prototypes: Tensor) -> Batch:
         """The same rows against a sample of the classes, whose prototypes are given."""

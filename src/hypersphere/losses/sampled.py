@@ -20,6 +20,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from hypersphere.distributed import to_local
+
 
 @dataclass(frozen=True)
 class Sample:
@@ -94,8 +96,7 @@ def draw_sample(labels: Tensor, classes: int, quota: int, generator: torch.Gener
 
 def _own(tensor: Tensor) -> Tensor:
     """This process's rows, without gradients."""
-    tensor = tensor.detach()
-    return tensor.to_local() if hasattr(tensor, "to_local") else tensor
+    return to_local(tensor.detach())
 
 
 class _Chosen(torch.autograd.Function):

@@ -3,67 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from functools import cached_property
 
 import torch
 from torch import Tensor
 
 from hypersphere.distributed import (
-    Exchange,
-    common_stack,
-    common_sum,
+    ClassShards,
+    all_gather_rows,
+    all_gather_stack,
+    all_reduce_sum,
     gather_rows,
-    own_rows,
-    rows_used_in_parts,
-    used_in_parts,
+    gather_rows_reduce_grad,
+    replicate_to_partial,
+    scatter_rows,
 )
 from hypersphere.engines import Kind, Reduced, ScoreFunction
 from hypersphere.geometry import norm
 from hypersphere.losses.batch import Batch, entries
 from hypersphere.losses.sampled import Sample
-
-
-@dataclass(frozen=True)
-class Classes:
-    """This process's share of the classes: runs of ceil(C / P), the last ones shorter or empty, as `Shard(0)` cuts.
-
-    Args:
-        num_classes: C, of all processes.
-        exchange: the P processes.
-    """
-
-    num_classes: int
-    exchange: Exchange
-
-    @cached_property
-    def counts(self) -> list[int]:
-        """How many classes every process has."""
-        size = -(-self.num_classes // self.exchange.size)
-        return [max(0, min(size, self.num_classes - size * rank)) for rank in range(self.exchange.size)]
-
-    @property
-    def rows(self) -> slice:
-        """The classes of this process."""
-        start = sum(self.counts[: self.exchange.rank])
-        return slice(start, start + self.counts[self.exchange.rank])
-
-    def blocks(self, size: int) -> Iterator[tuple[slice, list[int], Tensor]]:
-        """All classes, about `size` at a time, of each process some.
-
-        Yields this process's rows of the block, how many each process has of it, and the numbers of all of its classes.
-        """
-        starts = [sum(self.counts[:rank]) for rank in range(self.exchange.size)]
-        step = max(1, size // self.exchange.size)
-        for done in range(0, max(self.counts), step):
-            here = [max(0, min(step, count - done)) for count in self.counts]
-            numbers = [torch.arange(start + done, start + done + n) for start, n in zip(starts, here, strict=True)]
-            yield slice(done, done + step), here, torch.cat(numbers)
-
-    def local_labels(self, labels: Tensor) -> Tensor:
-        """Each label's place among the classes of this process; -1 for those of others, and for -1."""
-        place = labels - self.rows.start
-        return torch.where((place >= 0) & (labels < self.rows.stop), place, -1)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -74,30 +33,52 @@ class ShardedBatch(Batch):
 
     Args:
         part: the embeddings again, for arithmetic that differs between processes.
-        classes: this process's share.
+        shards: the classes of each rank.
         counts: how many of the rows every process gave.
     """
 
     part: Tensor
-    classes: Classes
+    shards: ClassShards
     counts: list[int]
+
+    @classmethod
+    def gather(cls, batch: Batch, shards: ClassShards, wire: torch.dtype) -> ShardedBatch:
+        """Return the rows of all ranks, in the order of the ranks.
+
+        Args:
+            batch: this rank's rows, with this rank's prototypes.
+            shards: the classes of each rank.
+            wire: the dtype that embeddings travel in: their own, before they were widened for the loss.
+        """
+        group, mine = shards.group, batch.embeddings
+        counts = group.row_counts(len(mine), mine.device)
+        given = {field.name: getattr(batch, field.name) for field in fields(Batch)}
+        gathered = gather_rows(mine.detach().to(wire), group, counts).to(mine.dtype)
+        given["labels"] = gather_rows(batch.labels, group, counts)
+        given["embeddings"] = all_gather_rows(mine, gathered, group, counts, group.size)
+        given["rows"] = {
+            name: all_gather_rows(row, gather_rows(row.detach(), group, counts), group, counts, group.size)
+            for name, row in sorted(batch.rows.items())
+        }
+        part = gather_rows_reduce_grad(mine, gathered, group, counts, group.size)
+        return cls(**given, part=part, shards=shards, counts=counts)
 
     @property
     def mine(self) -> slice:
         """Which of the rows this process gave."""
-        rank = self.classes.exchange.rank
+        rank = self.shards.group.rank
         return slice(sum(self.counts[:rank]), sum(self.counts[: rank + 1]))
 
     @property
     def num_classes(self) -> int:
         if self.sample is None or self.weighting is not None:
-            return self.classes.num_classes
-        return int(self.classes.exchange.sum(torch.tensor(len(self.prototypes), device=self.prototypes.device)))
+            return self.shards.num_classes
+        return int(self.shards.group.all_reduce(torch.tensor(len(self.prototypes), device=self.prototypes.device)))
 
     @cached_property
     def local_labels(self) -> Tensor:
         """(N,): each row's class as a place in `prototypes`, -1 for classes of other processes."""
-        places = self.classes.local_labels(self.labels)
+        places = self.shards.local_labels(self.labels)
         return places if self.sample is None else self.sample.local_labels(places)
 
     def sampled(self, sample: Sample, prototypes: Tensor) -> Batch:
@@ -127,7 +108,7 @@ class ShardedBatch(Batch):
             normalize_embeddings=normalize_embeddings,
             normalize_prototypes=normalize_prototypes,
         )
-        both = common_stack(torch.stack([part.value, part.target]), self.classes.exchange)
+        both = all_gather_stack(torch.stack([part.value, part.target]), self.shards.group)
         values, target = both[:, 0], both[:, 1].sum(0)
         if kind == "logsumexp":
             return Reduced(target, torch.logsumexp(values, 0), None)
@@ -140,7 +121,7 @@ class ShardedBatch(Batch):
 
         The latter takes one all-reduce.
         """
-        if len(per_class) == self.classes.num_classes:
+        if len(per_class) == self.shards.num_classes:
             return entries(per_class, self.labels, self.embeddings.dtype)
         return self._from_owners(entries(per_class, self.local_labels, self.embeddings.dtype))
 
@@ -155,32 +136,32 @@ class ShardedBatch(Batch):
         return torch.where(self.labelled, self._from_owners(lengths), 1.0)
 
     def prototype_blocks(self, size: int) -> Iterator[tuple[Tensor, Tensor]]:
-        exchange = self.classes.exchange
-        for rows, counts, numbers in self.classes.blocks(size):
+        group = self.shards.group
+        for rows, counts, numbers in self.shards.blocks(size):
             mine = self.prototypes[rows]
-            of_all = rows_used_in_parts(mine, gather_rows(mine.detach(), exchange, counts), exchange, counts)
-            yield of_all, self.classes.local_labels(numbers.to(mine.device))
+            of_all = gather_rows_reduce_grad(mine, gather_rows(mine.detach(), group, counts), group, counts)
+            yield of_all, self.shards.local_labels(numbers.to(mine.device))
 
     def all_reduced(self, part: Tensor) -> Tensor:
-        return common_sum(part, self.classes.exchange)
+        return all_reduce_sum(part, self.shards.group)
 
     def summed_over_rows(self, sums: Tensor) -> Tensor:
         return sums
 
     def per_row(self, losses: Tensor) -> Tensor:
-        return own_rows(losses, self.classes.exchange, self.counts)
+        return scatter_rows(losses, self.shards.group, self.counts)
 
     def as_partial_sums(self) -> Batch:
         shared = {name: value for name, value in vars(self).items() if name in Batch.__dataclass_fields__}
         return PartialBatch(
             **shared | {"embeddings": self.part, "labels": self.local_labels},
-            classes=self.classes,
+            shards=self.shards,
             whole=self.labels,
             counts=self.counts,
         )
 
     def _in_parts(self, common: Tensor | float) -> Tensor | float:
-        return used_in_parts(common, self.classes.exchange) if isinstance(common, Tensor) else common
+        return replicate_to_partial(common, self.shards.group) if isinstance(common, Tensor) else common
 
     def _from_owners(self, mine: Tensor) -> Tensor:
         """(N, ...): each row as the process says that has its class; 0 where the label is -1."""
@@ -193,31 +174,31 @@ class PartialBatch(Batch):
     """This process's part of the sum over classes: a row of another process's class is labelled -1.
 
     Args:
-        classes: this process's share.
+        shards: the classes of each rank.
         whole: (N,), the labels among all classes.
         counts: how many of the rows every process gave.
     """
 
-    classes: Classes
+    shards: ClassShards
     whole: Tensor
     counts: list[int]
 
     @property
     def num_classes(self) -> int:
-        return self.classes.num_classes
+        return self.shards.num_classes
 
     def at_labels(self, per_class: Tensor) -> Tensor:
-        labels = self.whole if len(per_class) == self.classes.num_classes else self.labels
+        labels = self.whole if len(per_class) == self.shards.num_classes else self.labels
         return entries(per_class, labels, self.embeddings.dtype)
 
     def replicated(self, parameter: Tensor) -> Tensor:
-        return used_in_parts(parameter, self.classes.exchange)
+        return replicate_to_partial(parameter, self.shards.group)
 
     def per_row(self, losses: Tensor) -> Tensor:
-        return own_rows(common_sum(losses, self.classes.exchange), self.classes.exchange, self.counts)
+        return scatter_rows(all_reduce_sum(losses, self.shards.group), self.shards.group, self.counts)
 
     def mean(self, losses: Tensor, keep: Tensor | None = None) -> Tensor:
         """The mean of the rows' losses: one all-reduce of one number."""
         part = losses.sum() if keep is None else torch.where(keep, losses, 0.0).sum()
         count = max(1, len(losses)) if keep is None else (self.whole >= 0).sum().clamp(min=1)
-        return common_sum(part, self.classes.exchange) / count
+        return all_reduce_sum(part, self.shards.group) / count

@@ -19,7 +19,7 @@ from hypersphere.training.own_data import suggest_recipe
 from hypersphere.training.recipe import Recipe, ValidationSettings, load_recipe, recipe_from_table, recipe_keys
 from hypersphere.training.recipe_names import SHIPPED_RECIPES, find_recipe, recipe_names
 from hypersphere.training.schedules import Schedule
-from hypersphere.training.shard_state import common_state, load_common_state, load_state, save_state
+from hypersphere.training.shard_state import load_replicated_state, load_state, replicated_state, save_state
 from hypersphere.training.stages import train_recipe
 from hypersphere.training.trainer import Trained, Trainer
 from hypersphere.training.validation import NO_VALIDATION, UnseenPairs, unseen_pairs, validation_sets
@@ -43,13 +43,12 @@ __all__ = [
     "UnseenPairs",
     "ValidationSettings",
     "WeightsAndBiases",
-    "common_state",
     "compare_cells",
     "compare_runs",
     "effective_margin",
     "find_recipe",
-    "load_common_state",
     "load_recipe",
+    "load_replicated_state",
     "load_run",
     "load_state",
     "mean_embeddings",
@@ -57,6 +56,7 @@ __all__ = [
     "recipe_from_table",
     "recipe_keys",
     "recipe_names",
+    "replicated_state",
     "run_key",
     "run_tasks",
     "save_state",

@@ -18,7 +18,7 @@ from hypersphere.backbones import create_backbone
 from hypersphere.backbones.resnet import ResNet
 from hypersphere.core import check_finite_number
 from hypersphere.data import ClassBalancedBatches, IdentityBatches, ImageSource, ShuffledBatches
-from hypersphere.distributed.world import Processes
+from hypersphere.distributed import World
 from hypersphere.heads import Head, PairLoss, create_head, create_loss
 from hypersphere.losses import OBJECTIVES
 from hypersphere.optim import RowAdamW, RowSGD
@@ -82,14 +82,14 @@ def sharded_head(recipe: Recipe) -> bool:
     return sharded
 
 
-def make_head(recipe: Recipe, source: ImageSource, start: Path | None, processes: Processes) -> Head:
+def make_head(recipe: Recipe, source: ImageSource, start: Path | None, world: World) -> Head:
     """The head, with class counts where its loss asks for them, and the start run's state where it is to be kept.
 
     Its products are as narrow as the network's, unless the recipe says otherwise: so a GPU takes the fused engine.
     """
     options = recipe.head_options()
-    if sharded_head(recipe) and processes.size > 1:
-        options |= {"shard": torch.distributed.group.WORLD, "device": processes.device}
+    if sharded_head(recipe) and world.size > 1:
+        options |= {"shard": torch.distributed.group.WORLD, "device": world.device}
     parameters = inspect.signature(OBJECTIVES[options["name"]]).parameters
     if "class_counts" in parameters and "class_counts" not in options:
         labels = np.asarray(source.labels)
@@ -101,7 +101,7 @@ def make_head(recipe: Recipe, source: ImageSource, start: Path | None, processes
             head.load_state_dict(newest_head(start))
         except RuntimeError as error:
             raise ValueError(f"train.start={start}: its head does not fit ({error})") from None
-    return head if head.sharding is not None else head.to(processes.device)
+    return head if head.sharding is not None else head.to(world.device)
 
 
 def make_neck_losses(recipe: Recipe) -> list[tuple[float, PairLoss]]:
@@ -154,10 +154,10 @@ def make_optimizer(recipe: Recipe, backbone: nn.Module, head: Head) -> torch.opt
     return torch.optim.Adam(groups, lr=settings.lr, fused=fused)
 
 
-def make_batches(recipe: Recipe, source: ImageSource, processes: Processes) -> Batches:
+def make_batches(recipe: Recipe, source: ImageSource, world: World) -> Batches:
     """The order of the images: this process's part of every batch."""
     settings, labels = recipe.train, np.asarray(source.labels)
-    share: dict[str, Any] = {"seed": settings.seed, "rank": processes.rank, "world_size": processes.size}
+    share: dict[str, Any] = {"seed": settings.seed, "rank": world.rank, "world_size": world.size}
     if settings.sampler == "identity":
         identities, rest = divmod(settings.batch_size, settings.images_per_identity)
         if rest:

@@ -26,7 +26,7 @@ from hypersphere.core.config import build, digest
 from hypersphere.core.files import write_atomically
 from hypersphere.core.read_lines import numbered_lines
 from hypersphere.data import ImageSource, InMemory
-from hypersphere.distributed.world import Processes
+from hypersphere.distributed import World
 from hypersphere.evaluation import Difference, Verification, compare_repeated, embed
 from hypersphere.training.data import readable_source, training_source
 from hypersphere.training.monitor import TrainingStopped
@@ -196,7 +196,7 @@ def prepare(task: Task) -> Prepared:
 def run_task(
     task: Task,
     prepared: Prepared,
-    processes: Processes,
+    world: World,
     options: Mapping[str, Any],
     report: Callable[[int, int], None],
 ) -> RunRecord:
@@ -205,11 +205,11 @@ def run_task(
     Args:
         task: the run.
         prepared: its data.
-        processes: those that train together; only the first measures.
+        world: the processes that train together; only the main one measures.
         options: further keywords of the trainer.
         report: called as `report(step, steps)`.
     """
-    began, recipe, device = time.monotonic(), task.recipe, processes.device
+    began, recipe, device = time.monotonic(), task.recipe, world.device
     source = prepared.source
     if isinstance(source, InMemory) and recipe.data.device == "cuda":
         source = source.to(device)
@@ -222,13 +222,13 @@ def run_task(
     )
 
     def make(stage: Recipe, place: Path) -> Trainer:
-        return Trainer(stage, place, processes=processes, source=source, **options)
+        return Trainer(stage, place, world=world, source=source, **options)
 
     try:
         trained = train_recipe(recipe, task.folder, make, _Steps(report))
     except TrainingStopped as cause:
         return replace(begun, stopped=str(cause), seconds=time.monotonic() - began)
-    if not processes.first:
+    if not world.is_main:
         return replace(begun, steps=trained.steps)
     held = device if recipe.data.device == "cuda" else "cpu"
     sets = [replace(each.in_memory(held), recipe=recipe) for each in prepared.sets]
@@ -297,7 +297,7 @@ def machine_name(device: torch.device) -> str:
 
 def run_tasks(
     tasks: Sequence[Task],
-    processes: Processes,
+    world: World,
     options: Mapping[str, Any],
     *,
     jobs: int = 1,
@@ -307,7 +307,7 @@ def run_tasks(
 
     Args:
         tasks: the runs.
-        processes: those that train each of them together.
+        world: the processes that train each of them together.
         options: further keywords of the trainer.
         jobs: how many runs at once, each in a process of its own with its share of the cores and of the card's memory.
         report: called as `report(number of the task, steps done, steps in all)`.
@@ -320,11 +320,11 @@ def run_tasks(
     if jobs == 1:
         for number, task in enumerate(tasks):
             prepared = shared[digest(task.recipe.data)]
-            yield run_task(task, prepared, processes, options, _numbered(report, number))
+            yield run_task(task, prepared, world, options, _numbered(report, number))
         return
-    if processes.size > 1:
-        raise ValueError(f"jobs={jobs}: runs that {processes.size} processes share are trained one after another")
-    yield from _in_processes(tasks, _Worker(shared, options, str(processes.device), jobs), report)
+    if world.size > 1:
+        raise ValueError(f"jobs={jobs}: runs that {world.size} processes share are trained one after another")
+    yield from _in_processes(tasks, _Worker(shared, options, str(world.device), jobs), report)
 
 
 def _numbered(report: Report | None, number: int) -> Callable[[int, int], None]:
@@ -373,8 +373,8 @@ def _work(number: int, task: Task) -> RunRecord:
             told = time.monotonic()
             worker.steps.put((number, done, total))
 
-    processes = Processes(device=torch.device(worker.device))
-    return run_task(task, worker.shared[digest(task.recipe.data)], processes, worker.options, report)
+    world = World(device=torch.device(worker.device))
+    return run_task(task, worker.shared[digest(task.recipe.data)], world, worker.options, report)
 
 
 def _in_processes(tasks: Sequence[Task], worker: _Worker, report: Report | None) -> Iterator[RunRecord]:

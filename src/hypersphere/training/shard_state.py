@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 from torch.optim import Optimizer
 
+from hypersphere.distributed import is_sharded
 from hypersphere.distributed.tensor_shards import check_shards, load_shards, save_shards, shapes_of_shards
 from hypersphere.heads import Head
 
@@ -17,7 +18,7 @@ from hypersphere.heads import Head
 def save_state(folder: str | Path, head: Head, optimizer: Optimizer) -> None:
     """Write prototypes, other per-class parameters, and what the optimizer keeps for them; all processes call it.
 
-    Any number of processes reads it with `load_state`. The rest of the state is `common_state`.
+    Any number of processes reads it with `load_state`. The rest of the state is `replicated_state`.
     """
     save_shards(folder, _tensors(head, optimizer), _group(head))
 
@@ -50,7 +51,7 @@ def load_state(folder: str | Path, head: Head, optimizer: Optimizer, *, verify: 
     load_shards(folder, _tensors(head, optimizer), _group(head), verify=False)
 
 
-def common_state(head: Head, optimizer: Optimizer) -> tuple[dict[str, Tensor], dict[str, Any]]:
+def replicated_state(head: Head, optimizer: Optimizer) -> tuple[dict[str, Tensor], dict[str, Any]]:
     """The state dicts of head and optimizer without what `save_state` writes."""
     per_class = head.per_class()
     of_head = {name: value for name, value in head.state_dict().items() if name not in per_class}
@@ -65,10 +66,10 @@ def common_state(head: Head, optimizer: Optimizer) -> tuple[dict[str, Tensor], d
     return of_head, of_optimizer
 
 
-def load_common_state(
+def load_replicated_state(
     head: Head, optimizer: Optimizer, of_head: Mapping[str, Tensor], of_optimizer: Mapping[str, Any]
 ) -> None:
-    """Take up what `common_state` gave."""
+    """Take up what `replicated_state` gave."""
     own = {name: value for name, value in head.state_dict().items() if name in head.per_class()}
     head.load_state_dict({**own, **of_head})
     optimizer.load_state_dict(dict(of_optimizer))
@@ -90,14 +91,14 @@ def _has_rows(value: Any) -> bool:
 
 def _joined(head: Head, value: Tensor) -> Tensor:
     """An optimizer may keep plain tensors for the rows of this process."""
-    return value if head.sharding is None or hasattr(value, "to_local") else head.sharding.joined(value)
+    return value if head.sharding is None or is_sharded(value) else head.sharding.to_dtensor(value)
 
 
 def _empty(head: Head, like: Tensor, shape: torch.Size, dtype: torch.dtype) -> Tensor:
     if head.sharding is None:
         return torch.empty(shape, dtype=dtype, device=like.device)
-    rows = head.sharding.classes.counts[head.sharding.exchange.rank]
-    return head.sharding.joined(torch.empty((rows, *shape[1:]), dtype=dtype, device=like.device))
+    rows = head.sharding.counts[head.sharding.group.rank]
+    return head.sharding.to_dtensor(torch.empty((rows, *shape[1:]), dtype=dtype, device=like.device))
 
 
 def _group(head: Head) -> Any:

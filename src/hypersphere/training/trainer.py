@@ -19,7 +19,7 @@ from hypersphere.core import Reporter
 from hypersphere.core.config import as_table, digest, to_toml
 from hypersphere.core.files import remove_partial, sync_file, write_atomically
 from hypersphere.data import ImageSource, InMemory, Prefetcher, ProcessPrefetcher, cutmix, mixup
-from hypersphere.distributed.world import LossScaler, Processes
+from hypersphere.distributed import World
 from hypersphere.heads import Head
 from hypersphere.optim import clip_grad_norm_
 from hypersphere.training.batch_norm import estimate_anew, is_lagging
@@ -41,7 +41,7 @@ from hypersphere.training.finished_run import write_model
 from hypersphere.training.logs import JsonLines, Logger, Logs, figures_in_words
 from hypersphere.training.monitor import Monitor, TrainingStopped, stop_unless_finite
 from hypersphere.training.recipe import Recipe
-from hypersphere.training.shard_state import common_state, load_common_state, load_state, save_state
+from hypersphere.training.shard_state import load_replicated_state, load_state, replicated_state, save_state
 from hypersphere.training.teacher import Teacher
 
 _RECIPE = re.compile(rb"# recipe ([0-9a-f]{12})\n")
@@ -83,7 +83,7 @@ class Trainer:
     Args:
         recipe: what to do.
         folder: where `recipe.toml`, `log.jsonl`, `checkpoints/` go.
-        processes: those that train together, from `join_processes()`; this one alone on the CPU by default. The
+        world: the processes that train together, from `join_world()`; this one alone on the CPU by default. The
             network's gradients are averaged over them, and each keeps a head of its own, equal to the others'; or,
             with `head.sharded` in the recipe, its share of the classes.
         source: training images; made from the recipe by default.
@@ -100,7 +100,7 @@ class Trainer:
         recipe: Recipe,
         folder: str | Path,
         *,
-        processes: Processes | None = None,
+        world: World | None = None,
         source: ImageSource | None = None,
         evaluate: Evaluation | None = None,
         keep_best: bool = True,
@@ -113,10 +113,10 @@ class Trainer:
         self.recipe, self.loggers, self.workers = recipe, loggers, workers
         self.evaluate, self.keep_best = evaluate, keep_best
         self.scores: Mapping[str, float] = {}
-        self.processes = processes or Processes()
+        self.world = world or World()
         check_parts(recipe)
-        _check_split(recipe.train.batch_size, recipe.train.accumulate, self.processes.size)
-        self.device = self.processes.device
+        _check_split(recipe.train.batch_size, recipe.train.accumulate, self.world.size)
+        self.device = self.world.device
         self.source = source if source is not None else self._readable(checking)
         if recipe.data.device is not None and not isinstance(self.source, InMemory):
             self.source = InMemory(self.source, _holding(recipe.data.device, self.device), checking)
@@ -131,21 +131,21 @@ class Trainer:
         start = None if self.begun else start_of(recipe, folder)
         self.backbone = make_backbone(recipe, start).to(self.device)
         self.backbone.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
-        self.head = make_head(recipe, self.source, start, self.processes)
+        self.head = make_head(recipe, self.source, start, self.world)
         self.sharded = sharded_head(recipe)
         self.loss_weight = float(recipe.head.get("loss_weight", 1.0))
         self.head.checked = False
-        _check_sampling(self.head, self.processes)
+        _check_sampling(self.head, self.world)
         self.neck_losses = make_neck_losses(recipe)
         self.compile = compile
-        self.graphs = compile and self.device.type == "cuda" and self.processes.size == 1
+        self.graphs = compile and self.device.type == "cuda" and self.world.size == 1
         self.change = recipe.augment.compiled() if compile and self.device.type == "cuda" else recipe.augment
         self.network: Callable[..., Any] = self.backbone
         self.parallel: DistributedDataParallel | None = None
         self.average = MovingAverage(self.backbone, recipe.train.ema) if recipe.train.ema is not None else None
         self.optimizer = make_optimizer(recipe, self.backbone, self.head)
         self.scaler = self._scaler()
-        self.batches = make_batches(recipe, self.source, self.processes)
+        self.batches = make_batches(recipe, self.source, self.world)
         self.total = total_steps(recipe, self.batches)
         self.monitor = Monitor(self.source.num_classes)
         self.teacher = self._teacher(checking) if recipe.teacher.model is not None else None
@@ -161,15 +161,15 @@ class Trainer:
 
         The folder is held meanwhile: another run in it is refused.
         """
-        with self.processes.hold(self.folder):
-            if self.processes.first:
+        with self.world.hold(self.folder):
+            if self.world.is_main:
                 for folder in (self.folder, self.checkpoints.folder, self.snapshots.folder):
                     remove_partial(folder)
             return self._run(progress, until)
 
     def _run(self, progress: TrainingReporter | None, until: int | None) -> Trained:
         self._take_up()
-        logs = Logs([JsonLines(self.folder / "log.jsonl"), *self.loggers] if self.processes.first else [], self.step)
+        logs = Logs([JsonLines(self.folder / "log.jsonl"), *self.loggers] if self.world.is_main else [], self.step)
         stop = min(self.total, until if until is not None else self.total)
         began, first, words, estimated = time.monotonic(), self.step, "", 0
         if progress is not None:
@@ -188,16 +188,16 @@ class Trainer:
                     speed = (self.step - first) * self.recipe.train.batch_size / seconds
                     words = f"{figures_in_words(figures)}, {speed:,.0f} images/s, {self.waited / seconds:.0%} waiting"
                     words += "".join(f", {name} {score:.2%}" for name, score in self.scores.items())
-                if last and self.processes.first:
+                if last and self.world.is_main:
                     estimated = self._estimate_statistics()
-                if self.snapshots.due(self.step) and self.processes.first:
+                if self.snapshots.due(self.step) and self.world.is_main:
                     self.snapshots.save(self.step, self.model())
                 if self.step % self.recipe.train.checkpoint_every == 0 or last:
                     stop_unless_finite(self._mean(loss))
                     self._save(logs)
                 if progress is not None:
                     progress(self.step, self.total, words)
-        if self.step == self.total and self.processes.first:
+        if self.step == self.total and self.world.is_main:
             write_model(self.recipe, self.folder, self.model())
         snapshots = self.snapshots.paths()
         return Trained(self.model().eval(), self.head.eval(), self.folder, self.step, snapshots, estimated)
@@ -209,11 +209,11 @@ class Trainer:
     def _readable(self, checking: Reporter | None) -> ImageSource:
         """The images that can be read: the first process reads them all, the others believe its list."""
         source, data = training_source(self.recipe.data), self.recipe.data
-        if not self.processes.first:
-            self.processes.wait()
+        if not self.world.is_main:
+            self.world.barrier()
             return readable_source(source, data, self.folder, listed=True)
         readable = readable_source(source, data, self.folder, checking)
-        self.processes.wait()
+        self.world.barrier()
         return readable
 
     def _teacher(self, checking: Reporter | None) -> Teacher:
@@ -225,8 +225,8 @@ class Trainer:
             device=self.device,
             folder=self.folder,
             compile=self.compile,
-            first=self.processes.first,
-            ready=self.processes.wait,
+            first=self.world.is_main,
+            ready=self.world.barrier,
             progress=checking,
         )
 
@@ -236,7 +236,7 @@ class Trainer:
 
         The wrapper is dropped at the end: one that outlives the process group aborts the interpreter on its way out.
         """
-        several = self.processes.size > 1 and not self.recipe.train.freeze_backbone
+        several = self.world.size > 1 and not self.recipe.train.freeze_backbone
         self.parallel = DistributedDataParallel(self.backbone) if several else None
         self.network = self.parallel or self.backbone
         if self.compile:
@@ -250,7 +250,9 @@ class Trainer:
     def _scaler(self) -> torch.amp.GradScaler:
         """Scales the loss under float16; an overflow in one process is one in all."""
         enabled = self.recipe.train.precision == "float16"
-        if self.processes.size > 1 and enabled:
+        if self.world.size > 1 and enabled:
+            from hypersphere.training.loss_scaler import LossScaler
+
             return LossScaler(self.device.type)
         return torch.amp.GradScaler(self.device.type, enabled=enabled)
 
@@ -269,7 +271,7 @@ class Trainer:
     def _augment(self, images: Tensor, step: int) -> Tensor:
         """Images changed as the recipe says, each as it would be if one process saw the whole batch."""
         generator = torch.Generator().manual_seed(_mix(self.recipe.train.seed, step))
-        self.recipe.augment.skip(generator, self.processes.rank * len(images))
+        self.recipe.augment.skip(generator, self.world.rank * len(images))
         return self.change(images, generator).contiguous(memory_format=torch.channels_last)
 
     def _next(self, loaded: Prefetcher[Loaded] | ProcessPrefetcher[Loaded]) -> Loaded:
@@ -305,7 +307,7 @@ class Trainer:
     def _train_step(self, images: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
         """One step of the optimizer; returns the loss of this process and the embeddings, both detached."""
         settings = self.recipe.train
-        torch.manual_seed(_mix(settings.seed, self.step, self.processes.rank))
+        torch.manual_seed(_mix(settings.seed, self.step, self.world.rank))
         for group in self.optimizer.param_groups:
             group["lr"] = group["base"] * self._rate(self.step)
         self.backbone.train(not settings.freeze_backbone or settings.shift_batch_norm)
@@ -315,7 +317,7 @@ class Trainer:
         parts = list(zip(images.chunk(settings.accumulate), labels.chunk(settings.accumulate), strict=True))
         counted = self._counted(labels)
         indices = torch.from_numpy(self.batches.batch_at(self.step)).chunk(settings.accumulate)
-        place = self.processes.rank if self.head.sharding is None else 0  # one loss of all rows has one share of mixup
+        place = self.world.rank if self.head.sharding is None else 0  # one loss of all rows has one share of mixup
         mixing = torch.Generator().manual_seed(_mix(settings.seed, self.step, place))
         for number, (part, owners) in enumerate(parts, 1):
             weight = self._weight(owners, counted)
@@ -338,14 +340,14 @@ class Trainer:
         """How many samples of the batch, of all processes, count in the mean; None where all of them do."""
         if not self.unlabelled or getattr(self.head.objective, "counts_unlabelled", True):
             return None
-        return self.processes.sum((labels >= 0).sum().float()).clamp(min=1)
+        return self.world.all_reduce((labels >= 0).sum().float()).clamp(min=1)
 
     def _weight(self, labels: Tensor, counted: Tensor | None) -> Tensor | float:
         """What makes the mean over parts and processes the mean over samples, when unlabelled ones lie unevenly."""
         if counted is None:
             return 1.0
         here = (labels >= 0).sum()
-        everywhere = here * self.processes.size if self.head.sharding is None else self.processes.sum(here)
+        everywhere = here * self.world.size if self.head.sharding is None else self.world.all_reduce(here)
         return everywhere * self.recipe.train.accumulate / counted
 
     def _loss(
@@ -403,7 +405,7 @@ class Trainer:
 
     def _update(self) -> None:
         if self.head.sharding is None:
-            self.processes.average_([p.grad for p in self.head.parameters() if p.grad is not None])
+            self.world.all_reduce_mean_([p.grad for p in self.head.parameters() if p.grad is not None])
         self.scaler.unscale_(self.optimizer)
         if self.recipe.optimizer.max_grad_norm is not None:
             parameters = [p for group in self.optimizer.param_groups for p in group["params"]]
@@ -421,17 +423,17 @@ class Trainer:
         return self.recipe.schedule.factor(step, self.total, self.batches.batches_per_epoch)
 
     def _mean(self, loss: Tensor) -> float:
-        return float(self.processes.sum(loss)) / self.processes.size
+        return float(self.world.all_reduce(loss)) / self.world.size
 
     def _look(self, loss: Tensor, embeddings: Tensor, labels: Tensor) -> dict[str, float]:
         """The figures of this step; a cause to stop stops every process."""
         mean, cause, figures = self._mean(loss), None, {}
-        if self.processes.first or self.head.sharding is not None:
+        if self.world.is_main or self.head.sharding is not None:
             try:
                 figures = self.monitor.look(self.head, embeddings, labels, mean, self.step / self.total)
             except TrainingStopped as stopped:
-                cause = stopped if self.processes.first else None
-        if self.processes.any(cause is not None):
+                cause = stopped if self.world.is_main else None
+        if self.world.any(cause is not None):
             raise cause or TrainingStopped("the first process has stopped the run; its message says why")
         lr = self.recipe.optimizer.lr * self._rate(self.step - 1)
         figures |= self.teacher.figures() if self.teacher is not None else {}
@@ -441,7 +443,7 @@ class Trainer:
         """Continue from the newest checkpoint, or write down the recipe of a new run."""
         name = digest(self.recipe)
         found = self.checkpoints.load_newest(sharded=self.sharded)
-        if not self.processes.agree(-1 if found is None else found[0]):
+        if not self.world.agree(-1 if found is None else found[0]):
             raise ValueError(f"{self.folder}: the processes do not see the same checkpoints; they need one file system")
         if found is None:
             if self.begun and self.recipe.train.start is not None:
@@ -449,7 +451,7 @@ class Trainer:
                     f"{self.checkpoints.folder}: none can be read; remove this folder to begin from train.start again"
                 )
             self._refuse_another(name)
-            if self.processes.first:
+            if self.world.is_main:
                 text = f"# recipe {name}\n{to_toml(as_table(self.recipe))}"
                 write_atomically(self.folder / "recipe.toml", text.encode())
             return
@@ -458,7 +460,7 @@ class Trainer:
             raise ValueError(_another(self.folder, state["recipe"], name))
         self.backbone.load_state_dict(state["backbone"])
         if self.sharded:
-            load_common_state(self.head, self.optimizer, state["head"], state["optimizer"])
+            load_replicated_state(self.head, self.optimizer, state["head"], state["optimizer"])
             load_state(self.checkpoints.shards(step), self.head, self.optimizer, verify=False)
         else:
             self.head.load_state_dict(state["head"])
@@ -474,13 +476,13 @@ class Trainer:
         """A folder whose run of another recipe has no checkpoint yet is refused too."""
         path = self.folder / "recipe.toml"
         found = _RECIPE.match(path.read_bytes()) if path.is_file() else None
-        if self.processes.any(found is not None and found[1].decode() != name):
+        if self.world.any(found is not None and found[1].decode() != name):
             raise ValueError(_another(self.folder, found[1].decode() if found else "", name))
 
     def _save(self, logs: Logs) -> None:
         if self.sharded:
             save_state(self.checkpoints.shards(self.step), self.head, self.optimizer)
-        if not self.processes.first:
+        if not self.world.is_main:
             return
         score = None
         if self.evaluate is not None:
@@ -490,7 +492,7 @@ class Trainer:
         sync_file(self.folder / "log.jsonl")
         head, optimizer = self.head.state_dict(), self.optimizer.state_dict()
         if self.sharded:
-            head, optimizer = common_state(self.head, self.optimizer)
+            head, optimizer = replicated_state(self.head, self.optimizer)
         state = {
             "recipe": digest(self.recipe),
             "backbone": self.backbone.state_dict(),
@@ -523,10 +525,10 @@ def _check_labels(labels: Tensor, num_classes: int) -> None:
         )
 
 
-def _check_sampling(head: Head, processes: Processes) -> None:
-    if head.sampler is not None and head.sharding is None and processes.size > 1:
+def _check_sampling(head: Head, world: World) -> None:
+    if head.sampler is not None and head.sharding is None and world.size > 1:
         raise ValueError(
-            f"head.sample on {processes.size} processes needs sharded classes: equal heads would draw different ones"
+            f"head.sample on {world.size} processes needs sharded classes: equal heads would draw different ones"
         )
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import torch
 
 from hypersphere.core.config import digest
-from hypersphere.distributed import Processes
+from hypersphere.distributed import World
 from hypersphere.reproduce.pocket.images import training_images
 from hypersphere.reproduce.pocket.records import Record, read_record
 from hypersphere.reproduce.pocket.settings import Setting, unique
@@ -117,7 +117,7 @@ def _seconds_a_step(recipe: Recipe, cache: Path, device: str, *, new: bool) -> f
     clock = _Clock()
     try:
         with tempfile.TemporaryDirectory() as folder:
-            trainer = Trainer(quiet, Path(folder), source=source, processes=Processes(device=torch.device(device)))
+            trainer = Trainer(quiet, Path(folder), source=source, world=World(device=torch.device(device)))
             trainer.run(clock, until=_WARMUP + _MEASURED)
     except ValueError:
         return 0.0

@@ -17,7 +17,7 @@ from torch import nn
 
 from hypersphere.core import Reporter
 from hypersphere.data import ImageSource
-from hypersphere.distributed import Processes
+from hypersphere.distributed import World
 from hypersphere.heads import Head
 from hypersphere.reproduce.pocket import measure
 from hypersphere.reproduce.pocket.estimate import plan_runs, steps_of
@@ -189,7 +189,7 @@ def _train(
     """Train all stages; with checkpoints before the end, `history` gets step, accuracy, class and sample margin."""
 
     def make(stage: Recipe, place: Path) -> Trainer:
-        trainer = Trainer(stage, place, source=source, processes=Processes(device=torch.device(device)))
+        trainer = Trainer(stage, place, source=source, world=World(device=torch.device(device)))
         if new is not None and stage.train.checkpoint_every < trainer.total:
             trainer.evaluate = lambda network: _look(trainer.step, network, trainer.head, stage, new)
             trainer.keep_best = False

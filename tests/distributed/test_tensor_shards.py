@@ -15,8 +15,9 @@ from torch.distributed.checkpoint import FileSystemReader
 from torch.distributed.checkpoint.metadata import _MEM_FORMAT_ENCODING, BytesStorageMetadata, Metadata
 
 import hypersphere as hs
+from hypersphere.distributed import is_sharded
 from hypersphere.distributed.tensor_shards import check_shards, load_shards, read_shards, save_shards
-from hypersphere.training.shard_state import common_state, load_common_state, load_state, save_state
+from hypersphere.training.shard_state import load_replicated_state, load_state, replicated_state, save_state
 from tests.heads.shard_worker import run_processes
 
 OPTIMIZERS: dict[str, Any] = {
@@ -44,7 +45,7 @@ def whole(head: hs.Head, optimizer: torch.optim.Optimizer) -> dict[str, Tensor]:
     found = head.full_state_dict()
     for name, parameter in head.named_parameters():
         for key, value in optimizer.state[parameter].items():
-            sharded = hasattr(value, "to_local")
+            sharded = is_sharded(value)
             found[f"{name} {key}"] = value.full_tensor() if sharded else value.clone()
     return found
 
@@ -65,7 +66,7 @@ def journey(rank: int, folder: Path) -> list[str]:
             head, optimizer = made(kind, groups[size], seed=stop)
             if stop > 0:
                 before = torch.load(folder / f"{kind}-{stop - 1}.pt", weights_only=True)
-                load_common_state(head, optimizer, *before["common"])
+                load_replicated_state(head, optimizer, *before["common"])
                 load_state(folder / f"{kind}-{stop - 1}", head, optimizer)
                 wrong += [f"{kind} {stop}: {key}" for key in differing(whole(head, optimizer), before["whole"])]
             for _ in range(2):
@@ -73,7 +74,7 @@ def journey(rank: int, folder: Path) -> list[str]:
             state = whole(head, optimizer)
             save_state(folder / f"{kind}-{stop}", head, optimizer)
             if rank == 0:
-                saved = {"common": common_state(head, optimizer), "whole": state}
+                saved = {"common": replicated_state(head, optimizer), "whole": state}
                 torch.save(saved, folder / f"{kind}-{stop}.pt")
     return wrong
 
@@ -84,7 +85,7 @@ def test_what_some_processes_save_others_load(tmp_path: Path) -> None:
         for stop in range(4):
             saved = torch.load(tmp_path / f"{kind}-{stop}.pt", weights_only=True)
             head, optimizer = made(kind, None, seed=9)
-            load_common_state(head, optimizer, *saved["common"])
+            load_replicated_state(head, optimizer, *saved["common"])
             load_state(tmp_path / f"{kind}-{stop}", head, optimizer)
             assert not differing(whole(head, optimizer), saved["whole"]), "without any process group"
             tensors = read_shards(tmp_path / f"{kind}-{stop}")

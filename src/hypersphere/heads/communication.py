@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from hypersphere.core import check_integer
-from hypersphere.distributed import Exchange
+from hypersphere.distributed import Group
 from hypersphere.heads.create import create_head
 
 _RING = {"all-gather": (1.0, 0), "all-reduce": (2.0, 1), "reduce-scatter": (1.0, 1)}
@@ -28,7 +28,7 @@ def ring_bytes(collective: str, processes: int, size: int) -> float:
     return often * (processes - 1) * size / (processes if in_pieces else 1)
 
 
-def exchanges(
+def step_collectives(
     name: str,
     *,
     rows: int,
@@ -64,16 +64,16 @@ def exchanges(
     return count.sent
 
 
-def exchanged_bytes(name: str, **settings: Any) -> float:
-    """The bytes that each process sends in one forward and backward pass: the sum of `exchanges(name, ...)`.
+def step_bytes(name: str, **settings: Any) -> float:
+    """The bytes that each process sends in one forward and backward pass: the sum of `step_collectives(name, ...)`.
 
     Example:
-        >>> exchanged_bytes("sphereface2", rows=1024, dim=512, processes=8)
+        >>> step_bytes("sphereface2", rows=1024, dim=512, processes=8)
     """
-    return sum(sent.bytes for sent in exchanges(name, **settings))
+    return sum(sent.bytes for sent in step_collectives(name, **settings))
 
 
-class _Counted(Exchange):
+class _Counted(Group):
     """Collectives among copies of this process: they send nothing, and note what they would have."""
 
     def __init__(self, size: int) -> None:
@@ -81,14 +81,14 @@ class _Counted(Exchange):
         self._host = True
         self.sent: list[Sent] = []
 
-    def gather(self, mine: Tensor) -> Tensor:
+    def all_gather(self, mine: Tensor) -> Tensor:
         self.sent.append(Sent("all-gather", ring_bytes("all-gather", self.size, mine.nbytes)))
         return mine.expand(self.size, *mine.shape).clone()
 
-    def sum(self, mine: Tensor) -> Tensor:
+    def all_reduce(self, mine: Tensor) -> Tensor:
         self.sent.append(Sent("all-reduce", ring_bytes("all-reduce", self.size, mine.nbytes)))
         return mine * self.size
 
-    def sum_of_mine(self, parts: Tensor) -> Tensor:
+    def reduce_scatter(self, parts: Tensor) -> Tensor:
         self.sent.append(Sent("reduce-scatter", ring_bytes("reduce-scatter", self.size, parts.nbytes)))
         return parts[self.rank] * self.size
