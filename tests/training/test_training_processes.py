@@ -11,6 +11,7 @@ import torch
 from hypersphere.distributed import World, join_world
 from hypersphere.training import Trainer, load_recipe
 from hypersphere.training.logs import read_log
+from tests.models.networks import linear_onnx
 from tests.training.small import RECIPE, final
 
 ROOT = Path(__file__).parents[2]
@@ -62,6 +63,20 @@ def test_two_processes_train_as_one(path: Path, tmp_path: Path, settings: list[s
     logs = [read_log(tmp_path / name / "log.jsonl") for name in ("one", "two")]
     for mine, theirs in zip(*logs, strict=True):
         assert mine["loss"] == pytest.approx(theirs["loss"], rel=1e-4)
+
+
+def test_two_processes_share_a_teacher_and_the_prototypes_of_a_moving_average(path: Path, tmp_path: Path) -> None:
+    linear_onnx(tmp_path / "teacher.onnx", size=32, dim=8)
+    (tmp_path / "teacher.contract.toml").write_text("input_size = [32, 32]\n")
+    settings = [*SETTINGS, "head.name=arcface", "train.semi_siamese=6", "train.ema=0.9", "train.sampler=identity"]
+    settings += ["train.images_per_identity=2", f"teacher.model={tmp_path / 'teacher.onnx'}", "teacher.views=cached"]
+    words = [*settings, "--out", str(tmp_path / "two"), "--device", "cpu"]
+    run = torchrun("-m", "hypersphere", "train", str(path), *words)
+    assert run.returncode == 0, run.stderr
+    Trainer(load_recipe(path, settings), tmp_path / "one").run()
+    one, two = final(tmp_path / "one"), final(tmp_path / "two")
+    for part in ("backbone", "head", "average"):
+        assert close(one[part], two[part]), part
 
 
 OVERFLOW = """

@@ -25,6 +25,7 @@ from hypersphere.optim import RowAdamW, RowSGD
 from hypersphere.training.checkpoints import load_weights
 from hypersphere.training.finished_run import load_run, newest_head
 from hypersphere.training.recipe import FIRST_STAGE, Recipe
+from hypersphere.training.semi_siamese import remember, starting_prototypes
 
 Batches = ShuffledBatches | ClassBalancedBatches | IdentityBatches
 _NOT_CHECKED = ("sharded", "loss_weight", "prototypes", "sample", "unbiased")
@@ -95,7 +96,12 @@ def make_head(recipe: Recipe, source: ImageSource, start: Path | None, world: Wo
         labels = np.asarray(source.labels)
         options["class_counts"] = np.bincount(labels[labels >= 0], minlength=source.num_classes).tolist()
     options.setdefault("precision", None if recipe.train.precision == "float32" else recipe.train.precision)
-    head = create_head(dim=recipe.backbone["dim"], num_classes=source.num_classes, **options)
+    dim, moved = recipe.backbone["dim"], recipe.train.semi_siamese is not None
+    if moved:
+        options["prototypes"] = starting_prototypes(source.num_classes, dim)
+    head = create_head(dim=dim, num_classes=source.num_classes, **options)
+    if moved:
+        remember(head)
     if recipe.train.start_head and start is not None:
         try:
             head.load_state_dict(newest_head(start))

@@ -12,6 +12,7 @@ from hypersphere.core.config import as_table, build, load_toml, overlay, overrid
 from hypersphere.data import Augmentation
 from hypersphere.training.recipe_names import find_recipe
 from hypersphere.training.schedules import Schedule
+from hypersphere.training.semi_siamese import check_semi_siamese
 from hypersphere.training.teacher import TeacherSettings, check_teaching
 
 _FILLED_IN = {
@@ -169,6 +170,8 @@ class TrainSettings:
         ema: decay of a moving average of the backbone's weights, which is then what is saved as the model.
         mixup: alpha of mixup; 0 switches off what a base or a first stage has.
         cutmix: alpha of CutMix, 1 in its paper; 0 likewise. With both, a fair coin of each batch chooses one.
+        semi_siamese: train with prototypes that are the moving average's embeddings of other images; the negatives are
+            so many identities, those seen last. For data with few images of each identity.
         log_every, checkpoint_every: in steps; the end is always saved.
         keep: checkpoints to keep.
         start: what to begin from: a file with a backbone's weights, or the folder of a run. The weights of an
@@ -189,6 +192,7 @@ class TrainSettings:
     ema: float | None = None
     mixup: float | None = None
     cutmix: float | None = None
+    semi_siamese: int | None = None
     log_every: int = 20
     checkpoint_every: int = 200
     keep: int = 3
@@ -277,6 +281,7 @@ class Recipe:
             if getattr(self.train, name) and self.before_neck:
                 raise ValueError(f"train.{name} mixes identities, which losses before_neck compare: choose one of them")
         check_teaching(self.teacher, self.train, self.head)
+        check_semi_siamese(self.train, self.head)
         self.stages()
 
     def head_options(self) -> dict[str, Any]:

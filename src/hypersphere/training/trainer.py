@@ -41,6 +41,7 @@ from hypersphere.training.finished_run import write_model
 from hypersphere.training.logs import JsonLines, Logger, Logs, figures_in_words
 from hypersphere.training.monitor import Monitor, TrainingStopped, stop_unless_finite
 from hypersphere.training.recipe import Recipe
+from hypersphere.training.semi_siamese import VIEWS, SemiSiamese
 from hypersphere.training.shard_state import load_replicated_state, load_state, replicated_state, save_state
 from hypersphere.training.teacher import Teacher
 
@@ -143,6 +144,9 @@ class Trainer:
         self.network: Callable[..., Any] = self.backbone
         self.parallel: DistributedDataParallel | None = None
         self.average = MovingAverage(self.backbone, recipe.train.ema) if recipe.train.ema is not None else None
+        self.semi_siamese: SemiSiamese | None = None
+        if recipe.train.semi_siamese is not None and self.average is not None:
+            self.semi_siamese = SemiSiamese(self.head, self.average.network, recipe.train.semi_siamese, self.world)
         self.optimizer = make_optimizer(recipe, self.backbone, self.head)
         self.scaler = self._scaler()
         self.batches = make_batches(recipe, self.source, self.world)
@@ -361,7 +365,9 @@ class Trainer:
         if not (settings.mixup or settings.cutmix):
             embeddings, before = self._embed(images)
             loss = torch.zeros((), device=self.device)
-            if self.loss_weight:
+            if self.semi_siamese is not None:
+                loss = self.loss_weight * self.semi_siamese.loss(embeddings, images, labels, self._autocast())
+            elif self.loss_weight:
                 loss = self.loss_weight * self.head(embeddings, labels)
             for factor, extra in self.neck_losses:
                 loss = loss + factor * extra(before, labels)
@@ -428,6 +434,8 @@ class Trainer:
     def _look(self, loss: Tensor, embeddings: Tensor, labels: Tensor) -> dict[str, float]:
         """The figures of this step; a cause to stop stops every process."""
         mean, cause, figures = self._mean(loss), None, {}
+        if self.semi_siamese is not None:  # second images are the prototypes
+            embeddings, labels = embeddings[::VIEWS], labels[::VIEWS]
         if self.world.is_main or self.head.sharding is not None:
             try:
                 figures = self.monitor.look(self.head, embeddings, labels, mean, self.step / self.total)
