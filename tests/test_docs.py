@@ -24,12 +24,6 @@ def blocks(language: str) -> list[str]:
     return re.findall(rf"```{language}\n(.*?)```", README, flags=re.DOTALL)
 
 
-def test_readme_python() -> None:
-    scope: dict[str, object] = {}
-    for block in blocks("python"):
-        exec(compile(block, "README.md", "exec"), scope)
-
-
 def commands() -> list[str]:
     lines = [line.split("#")[0].strip() for block in blocks("bash") for line in block.splitlines()]
     return [line for line in lines if line]

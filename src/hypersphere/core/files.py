@@ -48,8 +48,8 @@ class Staged:
 
     Example:
         >>> with Staged() as stage:
-        ...     stage.open(Path("train.rec")).write(b"...")
-        ...     stage.open(Path("train.idx")).write(b"...")
+        ...     _ = stage.open(Path("train.rec")).write(b"...")
+        ...     _ = stage.open(Path("train.idx")).write(b"...")
     """
 
     def __init__(self) -> None:

@@ -64,7 +64,7 @@ class Augmentation:
 
     Example:
         >>> augment = Augmentation(flip=0.5, rotate=0.5, crop=0.2, low_resolution=0.2, photometric=0.2)
-        >>> images = augment(source.batch(batches.next_batch()).cuda(), torch.Generator().manual_seed(0))
+        >>> images = augment(source.batch(batches.next_batch()), torch.Generator().manual_seed(0))
     """
 
     flip: float = 0.0

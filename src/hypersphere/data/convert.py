@@ -59,8 +59,8 @@ def open_source(path: str | Path, format: str | None = None, **options: Any) -> 
             rec, mnist, cifar), `classes` (cifar), `cache` (tar).
 
     Example:
-        >>> open_source("faces_emore/train.rec").num_classes
-        85742
+        >>> open_source("faces_emore/train.rec").names
+        ['ada', 'bo', 'cy', 'grace']
         >>> open_source("cifar10", split="test").names[3]
         'cat'
     """
@@ -102,7 +102,7 @@ def write_source(
             market), `root` (list), `pairs` and `same` (bin).
 
     Example:
-        >>> write_source(open_source("casia"), "casia.rec")
+        >>> write_source(open_source("people"), "people.rec")
     """
     path = Path(path)
     by_suffix = {".rec": "rec", ".tar": "tar", ".bin": "bin", ".txt": "list", ".lst": "list"}

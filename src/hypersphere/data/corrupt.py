@@ -68,7 +68,7 @@ def imbalance(labels: IntegersLike, counts: IntegersLike, seed: int) -> Integers
         indices, ascending.
 
     Example:
-        >>> kept = Subset(source, imbalance(source.labels, long_tailed_counts(10, 5000, 100), seed=0))
+        >>> kept = Subset(source, imbalance(source.labels, long_tailed_counts(source.num_classes, 4, 4), seed=0))
     """
     wanted = np.asarray(counts, dtype=np.int64)
     classes = check_labels(labels, len(wanted))
@@ -98,8 +98,8 @@ def noisy_labels(labels: IntegersLike, share: float, num_classes: int, seed: int
         SphereFace2, sec. 3.3: shares of 0.2 to 0.8.
 
     Example:
-        >>> (noisy_labels([0] * 10 + [1] * 10, 0.2, num_classes=2, seed=0) == [0] * 10 + [1] * 10).mean()
-        0.8
+        >>> int((noisy_labels([0] * 10, 0.2, num_classes=2, seed=0) == 1).sum())
+        2
     """
     check_range("share", share, 0, 1)
     if num_classes < 2:

@@ -30,7 +30,7 @@ class Fitted:
         resize_option: what a user writes to have them resized, for the message that refuses one.
 
     Example:
-        >>> Fitted(open_source("lfw"), (112, 112), resize=True).batch([0, 1]).shape
+        >>> Fitted(open_source("people"), (112, 112), resize=True).batch([0, 1]).shape
         torch.Size([2, 3, 112, 112])
     """
 

@@ -33,7 +33,7 @@ class InMemory:
         images: uint8 (N, C, H, W) on the device.
 
     Example:
-        >>> InMemory(PocketFaces(num_identities=2, images_per_identity=3, size=(16, 16))).batch([0, 5]).shape
+        >>> InMemory(hs.pocket.PocketFaces(num_identities=2, images_per_identity=3, size=(16, 16))).batch([0, 5]).shape
         torch.Size([2, 3, 16, 16])
     """
 

@@ -101,7 +101,7 @@ class ProcessPrefetcher(Generic[T]):
         pin: put the tensors in page-locked memory, from where copies to a GPU do not wait.
 
     Example:
-        >>> with ProcessPrefetcher(load, start=0, stop=1000, workers=8, pin=True) as batches:
+        >>> with ProcessPrefetcher(load, stop=1000, workers=2, pin=torch.cuda.is_available()) as batches:
         ...     images, labels = next(batches)
     """
 

@@ -136,7 +136,7 @@ def embed_images(
         progress: called as `progress(done, total)`.
 
     Example:
-        >>> embed_images(load_model("runs/faces"), ["ada.jpg", "grace.jpg"], resize=True).values.shape
+        >>> embed_images(hs.models.load_model("runs/faces"), ["ada.jpg", "grace.jpg"], resize=True).values.shape
         (2, 512)
     """
     source, title = _named(images)

@@ -144,8 +144,8 @@ def create_loss(name: str, *, eps: float = EPS, **options: Any) -> PairLoss:
     """A loss that needs no prototypes: `contrastive` or `triplet`.
 
     Example:
-        >>> loss = create_loss("triplet", margin=0.2, mining="hard")
-        >>> loss(embeddings, labels)
+        >>> triplet = create_loss("triplet", margin=0.2, mining="hard")
+        >>> loss = triplet(embeddings, labels)
     """
     pairs = {entry.name: entry for entry in (Contrastive, Triplet)}
     if name not in pairs:

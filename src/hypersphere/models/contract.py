@@ -41,7 +41,7 @@ class Contract:
         digest: of the weights, filled in when a model is saved or loaded.
 
     Example:
-        >>> Contract(input_size=(112, 112), mean=(127.5,), std=(127.5,), dim=512)
+        >>> contract = Contract(input_size=(112, 112), mean=(127.5,), std=(127.5,), dim=512)
     """
 
     input_size: tuple[int, int]

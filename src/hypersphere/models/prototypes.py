@@ -26,7 +26,7 @@ def save_prototypes(path: str | Path, head: Head, *, replace: bool = False) -> N
     Example:
         >>> save_prototypes("prototypes.safetensors", head)
         >>> prototypes = load_prototypes("prototypes.safetensors")
-        >>> fixed = create_head("arcface", dim=512, num_classes=1000, prototypes=prototypes)
+        >>> fixed = hs.create_head("arcface", dim=512, num_classes=1000, prototypes=prototypes)
     """
     if Path(path).suffix != ".safetensors":
         raise ValueError(f"{path}: a file of prototypes ends in .safetensors")

@@ -41,7 +41,7 @@ class RowSGD(torch.optim.SGD):
         fused: torch's own fused step for dense gradients.
 
     Example:
-        >>> head = hs.create_head("arcface", dim=512, num_classes=1_000_000, sample=0.1)
+        >>> head = hs.create_head("arcface", dim=512, num_classes=100_000, sample=0.1)
         >>> optimizer = RowSGD([*net.parameters(), *head.parameters()], lr=0.1, momentum=0.9, weight_decay=5e-4)
     """
 

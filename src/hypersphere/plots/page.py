@@ -49,7 +49,7 @@ class Page:
         >>> page = Page("Result", "1,000 pairs")
         >>> page.heading("Accuracy")
         >>> page.metrics({"accuracy": {"value": 0.931, "low": 0.92, "high": 0.94, "n": 1000}})
-        >>> page.save("report.html")
+        >>> path = page.save("report.html")
     """
 
     def __init__(self, title: str, lead: str = "") -> None:

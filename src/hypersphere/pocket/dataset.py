@@ -140,7 +140,8 @@ def contact_sheet(source: ImageSource, identities: Sequence[int], images: int, g
         uint8 (height, width, 3).
 
     Example:
-        >>> PIL.Image.fromarray(contact_sheet(PocketFaces(), range(8), 12)).save("faces.png")
+        >>> contact_sheet(PocketFaces(size=32), range(8), 12).shape
+        (270, 406, 3)
     """
     check_integer("images", images, 1)
     rows = [np.flatnonzero(source.labels == label)[:images] for label in identities]
@@ -169,7 +170,7 @@ def verification_pairs(source: ImageSource, num_pairs: int, seed: int) -> tuple[
         left, right: indices; same: whether the two are of one identity.
 
     Example:
-        >>> left, right, same = verification_pairs(test, 6000, seed=0)
+        >>> left, right, same = verification_pairs(PocketFaces(num_identities=99, images_per_identity=20), 600, seed=0)
     """
     check_integer("num_pairs", num_pairs, 2)
     if num_pairs % 2:

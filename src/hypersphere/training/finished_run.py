@@ -55,7 +55,8 @@ def load_run(folder: str | Path) -> tuple[Recipe, nn.Module]:
 
     Example:
         >>> recipe, network = load_run("runs/faces-1f0c5a1b2c3d")
-        >>> embeddings = embed(network, source, preparation=recipe.augment)
+        >>> images = hs.data.Fitted(hs.data.open_source("people"), recipe.data.size, resize=True)
+        >>> embeddings = hs.evaluation.embed(network, images, preparation=recipe.augment)
     """
     folder = Path(folder)
     step, state = newest_state(folder)

@@ -38,7 +38,7 @@ def suggest_recipe(
         changes: a table that is laid over the recipe; the length of the run is taken from there where it has one.
 
     Example:
-        >>> recipe = recipe_from_table(suggest_recipe(open_source("people"), "people"))
+        >>> recipe = recipe_from_table(suggest_recipe(hs.data.open_source("people"), "people"))
     """
     check_choice("device", device, ("cpu", "cuda"))
     people, images = source.num_classes, len(source)

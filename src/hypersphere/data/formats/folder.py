@@ -71,9 +71,9 @@ class FolderSource(FileSource):
         split: read `path/split` instead.
 
     Example:
-        >>> source = FolderSource("casia", split="train")
+        >>> source = FolderSource("people")
         >>> source.names[source.labels[0]]
-        '0000045'
+        'ada'
     """
 
     def __init__(self, path: str | Path, split: str | None = None) -> None:

@@ -28,8 +28,8 @@ class ListSource(FileSource):
         relabel: number the labels that occur from 0 on, instead of refusing a gap.
 
     Example:
-        >>> ListSource("casia.txt", root="casia-112x96").num_classes
-        10572
+        >>> ListSource("people.txt", root="people").num_classes
+        4
     """
 
     def __init__(self, path: str | Path, root: str | Path | None = None, relabel: bool = False) -> None:

@@ -35,8 +35,8 @@ class MarketSource(FileSource):
         cameras: (len,) the cameras.
 
     Example:
-        >>> MarketSource("Market-1501-v15.09.15", "train").num_classes
-        751
+        >>> MarketSource("Market-1501-v15.09.15", "train").names
+        ['0002', '0007']
     """
 
     def __init__(self, path: str | Path, split: str = "train") -> None:

@@ -33,8 +33,8 @@ class PackSource(EncodedSource):
 
     Example:
         >>> pack = PackSource("lfw.bin")
-        >>> len(pack), pack.same.sum()
-        (12000, 3000)
+        >>> len(pack), pack.same.tolist()
+        (8, [True, True, False, False])
     """
 
     def __init__(self, path: str | Path) -> None:

@@ -57,7 +57,7 @@ class RecordSource(EncodedSource):
 
     Example:
         >>> RecordSource("faces_emore/train.rec").num_classes
-        85742
+        4
     """
 
     def __init__(self, path: str | Path, relabel: bool = False) -> None:

@@ -27,7 +27,7 @@ class Comparison:
         similarity: `cosine`, always of unit vectors; `inner_product`; `euclidean`, the negative distance.
 
     Example:
-        >>> Comparison(similarity="euclidean", normalize=False)
+        >>> distances = Comparison(similarity="euclidean", normalize=False)
     """
 
     center: bool = False

@@ -18,10 +18,10 @@ class HighestScores:
         keep: how many.
 
     Example:
-        >>> impostors = HighestScores(keep=3531)
-        >>> for block in blocks:
-        ...     impostors.add(block)
-        >>> tail_roc(genuine, impostors).tar_at(1e-6)
+        >>> impostors = HighestScores(keep=100)
+        >>> for block, same in blocks:
+        ...     impostors.add(block[~same])
+        >>> tar = tail_roc(genuine, impostors).tar_at(1e-3)
     """
 
     def __init__(self, keep: int) -> None:

@@ -32,10 +32,11 @@ class ScoreCounts:
         buffer_size: scores that wait before they are counted together.
 
     Example:
-        >>> impostors = ScoreCounts()
-        >>> for block in blocks:
-        ...     impostors.add(block)
-        >>> roc_from(genuine, impostors).operating_point(1e-6)
+        >>> genuine, impostors = ScoreCounts(), ScoreCounts()
+        >>> for block, same in blocks:
+        ...     genuine.add(block[same])
+        ...     impostors.add(block[~same])
+        >>> point = roc_from(genuine, impostors).operating_point(1e-3)
     """
 
     def __init__(self, buffer_size: int = 1 << 22) -> None:

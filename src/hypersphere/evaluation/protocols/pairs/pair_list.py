@@ -34,7 +34,7 @@ class PairList:
         files: the list, by name, with its digest; CFP's has several.
 
     Example:
-        >>> read_pairs("lfw-pairs.txt").evaluate(embeddings).metrics["accuracy"]
+        >>> accuracy = read_pairs("lfw-pairs.txt").evaluate(load_embeddings("E.npy", "L.txt")).metrics["accuracy"]
     """
 
     title: str
