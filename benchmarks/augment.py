@@ -25,7 +25,7 @@ import torch
 from torch import Tensor
 
 import hypersphere as hs
-from hypersphere.cli.bench_rows import append_row, device_name, measured_device
+from hypersphere.bench import append_row, choose_measured_device, device_name
 from hypersphere.data import Augmentation
 
 RESULTS = Path(__file__).parent / "results" / "augment.csv"
@@ -148,7 +148,7 @@ def main() -> None:
     parser.add_argument("--repeats", type=int, default=30, help="timed calls (%(default)s)")
     parser.add_argument("--csv", type=Path, default=RESULTS, help="file to append to (results/augment.csv)")
     options = parser.parse_args()
-    device = measured_device(options.device)
+    device = choose_measured_device(options.device)
     torch._dynamo.config.recompile_limit = 8 * len(KINDS)  # all of them are one function to torch.compile
     generator = torch.Generator().manual_seed(0)
     images = torch.randint(256, (options.batch, 3, options.size, options.size), generator=generator).to(torch.uint8)

@@ -26,8 +26,7 @@ from pathlib import Path
 from typing import Any
 
 import hypersphere as hs
-from hypersphere.cli.bench_head import peak_bytes
-from hypersphere.cli.bench_rows import append_row, device_name
+from hypersphere.bench import append_row, device_name, peak_bytes
 
 RESULTS = Path(__file__).parent / "results" / "evaluation.csv"
 DIM = 512

@@ -28,7 +28,7 @@ import torch
 from torch import Tensor, nn
 
 import hypersphere as hs
-from hypersphere.cli.bench_rows import append_row
+from hypersphere.bench import append_row
 from hypersphere.engines import use_triton
 from hypersphere.geometry import EPS, normalize
 from hypersphere.optim import row_steps as steps

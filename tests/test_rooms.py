@@ -26,6 +26,7 @@ ROOMS = [
     "training",
     "theory",
     "reproduce",
+    "bench",
     "cli",
 ]
 FILES = sorted(SOURCE.rglob("*.py"))
@@ -45,7 +46,6 @@ SHARED_NAMES = {
 }  # fmt: skip
 LONG_FILES = {"pocket/paint.py", "training/jobs.py", "training/trainer.py"}
 MANY_POSITIONALS = {
-    "cli/bench_plan.py: forecast",
     "engines/chunked.py: forward",
     "engines/triton/autograd.py: forward",
     "evaluation/protocols/ijb/pairs.py: verify_templates",
@@ -93,6 +93,8 @@ def test_a_room_imports_only_from_rooms_before_it() -> None:
             package, _, rest = name.partition(".")
             room = rest.partition(".")[0]
             if package != "hypersphere" or room == "version":
+                continue
+            if not room and room_of(path) == "cli":
                 continue
             if not room or ROOMS.index(room) > ROOMS.index(room_of(path)):
                 wrong.append(f"{called(path)} imports {name}")

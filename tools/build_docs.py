@@ -11,8 +11,7 @@ from typing import Any
 import recipe_keys
 import torch
 
-from hypersphere.cli.bench_head import Measured, draw_figure
-from hypersphere.cli.contestants import FLOOR
+from hypersphere.bench import FLOOR, Measured, draw_head_panels
 from hypersphere.data import Augmentation
 from hypersphere.engines import ScoreFunction, Similarity
 from hypersphere.losses.margins import AngularMargin, BoundedAngle, Psi
@@ -151,7 +150,7 @@ def draw_heads() -> Any:
         if row["contestant"] in HEADS:
             numbers = (float(row[key]) for key in ("median_ms", "low_ms", "high_ms", "hot_ms", "memory_mib"))
             found.setdefault(int(row["classes"]), {})[row["contestant"]] = Measured(*numbers)
-    return draw_figure(
+    return draw_head_panels(
         {size: {name: found[size][name] for name in HEADS if name in found[size]} for size in sorted(found)}
     )
 

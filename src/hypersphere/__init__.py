@@ -13,6 +13,7 @@ from hypersphere.version import __version__
 if TYPE_CHECKING:
     from hypersphere import (
         backbones,
+        bench,
         core,
         data,
         distributed,
@@ -41,6 +42,7 @@ __all__ = [
     "RowSGD",
     "__version__",
     "backbones",
+    "bench",
     "core",
     "create_backbone",
     "create_head",

@@ -1,149 +1,177 @@
-"""`hypersphere bench`: images a second of the whole training step, by backbone; heads (bench_head)."""
+"""`hypersphere bench`: images a second of whole training steps; heads beside others', or planned for many processes."""
 
 from __future__ import annotations
 
 import argparse
-import datetime as dt
-import os
-import platform
-import tempfile
 import textwrap
-import time
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-import torch
-from torch import Tensor
-
-from hypersphere.cli.bench_rows import append_row, device_name
+import hypersphere as hs
+from hypersphere.cli.commands.machine import add_device, add_loading
 from hypersphere.cli.output import Results, note
-from hypersphere.core import check_integer
-from hypersphere.core.config import build
-from hypersphere.data import open_source, write_records
-from hypersphere.data.source import ImageSource, Indices, Labels
-from hypersphere.distributed import World, default_workers, join_world
-from hypersphere.pocket import PocketFaces
-from hypersphere.training import Recipe, Trainer
-from hypersphere.version import __version__
-
-_IDENTITIES, _IMAGES = 64, 16
+from hypersphere.core import Progress, check_finite_number, check_integer, check_positive, choose_device, import_extra
 
 
-class Crowd:
-    """The images of a source over and over, in many more classes: the reading is real, the identities are not."""
-
-    def __init__(self, source: ImageSource, images: int, num_classes: int) -> None:
-        self.source, self.num_classes = source, num_classes
-        self.labels: Labels = np.arange(images) % num_classes
-
-    def __len__(self) -> int:
-        return len(self.labels)
-
-    def read(self, index: int) -> Any:
-        return self.source.read(index % len(self.source))
-
-    def describe(self, index: int) -> str:
-        return self.source.describe(index % len(self.source))
-
-    def batch(self, indices: Indices) -> Tensor:
-        return self.source.batch(np.asarray(indices) % len(self.source))
+def add_command(commands: Any) -> None:
+    """Add `bench` to the command line."""
+    bench = commands.add_parser("bench", help="measure speed on this machine")
+    kinds = bench.add_subparsers(title="what to measure", metavar="WHAT", required=True)
+    train = kinds.add_parser(
+        "train",
+        help="images a second of whole training steps: reading JPEG files, augmentation, network, head, optimizer",
+    )
+    train.add_argument(
+        "--backbones",
+        default="sfnet20,sfnet64,iresnet18,iresnet50,iresnet100",
+        help="names, separated by commas (%(default)s)",
+    )
+    train.add_argument("--batch-size", type=int, default=128, help="images a step (%(default)s)")
+    train.add_argument("--size", type=int, default=112, help="height and width of the images (%(default)s)")
+    train.add_argument("--classes", type=int, default=10_572, help="of the head, CosFace (%(default)s)")
+    train.add_argument("--steps", type=int, default=50, help="measured steps, after --warmup more (%(default)s)")
+    train.add_argument("--warmup", type=int, default=20, help="steps before the clock starts (%(default)s)")
+    train.add_argument("--precision", default="bfloat16", help="float32, bfloat16 or float16 (%(default)s)")
+    add_device(train)
+    add_loading(train)
+    train.add_argument("--csv", type=Path, help="a file to append the rows to")
+    train.set_defaults(run="bench:run_train")
+    head = kinds.add_parser(
+        "head", help="time and memory of losses with many classes, ours beside others', over those of three products"
+    )
+    head.add_argument("--classes", help="numbers of classes, separated by commas")
+    head.add_argument("--rows", type=int, help="embeddings in the batch (1024 on a GPU, 256 on a CPU)")
+    head.add_argument("--dim", type=int, default=512, help="width of the embeddings (%(default)s)")
+    head.add_argument("--repeats", type=int, default=10, help="measured steps (%(default)s)")
+    head.add_argument("--threads", type=int, help="on a CPU (as many as torch takes)")
+    add_device(head)
+    head.add_argument("--only", help="contestants whose names hold one of these words, separated by commas")
+    head.add_argument("--csv", type=Path, help="a file to append the rows to")
+    head.add_argument("--figure", type=Path, help="a picture of time and memory over the number of classes")
+    head.add_argument(
+        "--plan",
+        nargs=4,
+        type=int,
+        metavar=("C", "N", "d", "P"),
+        help="instead, forecast bytes, memory and time of C classes and N rows in all shared over up to P processes",
+    )
+    head.add_argument("--bandwidth", type=float, default=25.0, help="of --plan: GB/s a process sends (%(default)s)")
+    head.add_argument("--latency", type=float, default=20.0, help="of --plan: microseconds a collective (%(default)s)")
+    head.add_argument("--check", action="store_true", help="of --plan: compare with 1 to 4 gloo processes started here")
+    head.set_defaults(run="bench:run_head")
 
 
 def run_train(options: argparse.Namespace) -> Results:
     """Measure each backbone and print a line for it."""
-    for name, least in (("batch_size", 1), ("steps", 1), ("warmup", 1), ("classes", 2)):
-        check_integer(f"--{name.replace('_', '-')}", getattr(options, name), least)
-    if options.workers is not None:
-        check_integer("--workers", options.workers, 0)
-    if "WORLD_SIZE" in os.environ:
-        raise ValueError("bench train measures one process: start it without torchrun")
-    with join_world(options.device) as world, tempfile.TemporaryDirectory() as place:
-        device = device_name(world.device.type)
-        if options.workers is None:
-            options.workers = default_workers(world.device)
-        what = (
-            f"whole training steps on {device}: {options.size}x{options.size} JPEG files, batch {options.batch_size},"
-            f" {options.precision}, CosFace with {options.classes:,} classes, {options.workers} loading processes,"
-            f" {'compiled' if options.compile else 'not compiled'}"
-        )
-        note(f"{textwrap.fill(what, 79)}\n")
-        print(
-            f"{'backbone':<14}{'images/s':>10}{'ms a step':>11}{'waiting for data':>18}{'GPU memory':>12}", flush=True
-        )
-        faces = Path(place) / "faces.rec"
-        write_records(PocketFaces(_IDENTITIES, _IMAGES, options.size), faces, quality=95)
-        steps = options.warmup + options.steps
-        source = Crowd(open_source(str(faces)), options.batch_size * steps, options.classes)
-        rows = []
-        for name in options.backbones.split(","):
-            row = measure(name, source, Path(place) / name, world, options)
-            memory = f"{row['gpu_gib']:.1f} GiB" if row["gpu_gib"] else "-"
-            speed = f"{row['images_per_s']:>10,.0f}{row['ms']:>11.1f}{row['waiting']:>18.1%}"
-            print(f"{name:<14}{speed}{memory:>12}", flush=True)
-            rows.append({**row, "device": device})
-            if options.csv is not None:
-                append_row(options.csv, rows[-1])
+    names = ("batch_size", "size", "classes", "steps", "warmup", "precision", "workers", "compile")
+    bench = hs.bench.TrainingBench(**{name: getattr(options, name) for name in names})
+    note(f"{textwrap.fill(bench.describe(choose_device(options.device)), 79)}\n")
+    print(f"{'backbone':<14}{'images/s':>10}{'ms a step':>11}{'waiting for data':>18}{'GPU memory':>12}", flush=True)
+    rows = []
+    for row in bench.rows(options.backbones.split(","), options.device):
+        memory = f"{row['gpu_gib']:.1f} GiB" if row["gpu_gib"] else "-"
+        speed = f"{row['images_per_s']:>10,.0f}{row['ms']:>11.1f}{row['waiting']:>18.1%}"
+        print(f"{row['backbone']:<14}{speed}{memory:>12}", flush=True)
+        rows.append(row)
+        if options.csv is not None:
+            hs.bench.append_row(options.csv, row)
     return Results({"rows": rows})
 
 
-def measure(name: str, source: ImageSource, folder: Path, world: World, options: argparse.Namespace) -> dict[str, Any]:
-    """Train a network for some steps, and time those after the warm-up."""
-    steps = options.warmup + options.steps
-    table = {
-        "data": {"source": "unused", "size": [options.size, options.size]},
-        "augment": {"flip": 0.5},
-        "backbone": {"name": name, "dim": 512},
-        "head": {"name": "cosface"},
-        "optimizer": {"lr": 0.001},
-        "train": {
-            "steps": steps + 1,
-            "batch_size": options.batch_size,
-            "precision": options.precision,
-            "log_every": steps + 1,
-            "checkpoint_every": steps + 1,
-        },
-    }
-    recipe = build(Recipe, table)
-    trainer = Trainer(recipe, folder, world=world, source=source, workers=options.workers, compile=options.compile)
-    clock = _Clock(trainer, (options.warmup, steps))
-    if world.device.type == "cuda":
-        torch.cuda.reset_peak_memory_stats()
-    trainer.run(clock, until=steps)
-    (began, waited), (ended, waited_then) = clock.marks
-    seconds = ended - began
-    peak = torch.cuda.max_memory_allocated() / 2**30 if world.device.type == "cuda" else 0.0
-    return {
-        "date_utc": dt.datetime.now(dt.UTC).isoformat(timespec="seconds"),
-        "backbone": name,
-        "batch": options.batch_size,
-        "size": options.size,
-        "classes": options.classes,
-        "precision": options.precision,
-        "compiled": options.compile,
-        "workers": options.workers,
-        "images_per_s": round(options.steps * options.batch_size / seconds, 1),
-        "ms": round(1000 * seconds / options.steps, 2),
-        "waiting": round((waited_then - waited) / seconds, 4),
-        "gpu_gib": round(peak, 2),
-        "torch": torch.__version__,
-        "hypersphere": __version__,
-        "python": platform.python_version(),
-    }
+def run_head(options: argparse.Namespace) -> Results:
+    """Measure every contestant at every size, and print a table for each; or plan for several processes."""
+    import torch
+
+    threads = torch.get_num_threads() if options.threads is None else check_integer("--threads", options.threads, 1)
+    if options.plan is not None:
+        return run_plan(options, threads)
+    if options.check:
+        raise ValueError("--check belongs to --plan: give --plan C N d P too")
+    device = hs.bench.choose_measured_device(options.device)
+    gpu = device == "cuda"
+    rows = options.rows if options.rows is not None else 1024 if gpu else 256
+    for name, value, least in (("--rows", rows, 1), ("--dim", options.dim, 1), ("--repeats", options.repeats, 2)):
+        check_integer(name, value, least)
+    classes = options.classes or ("85742,1000000,4000000,10000000" if gpu else "50000")
+    for text in classes.split(","):
+        if not text.strip().isdecimal() or int(text) < 2:
+            raise ValueError(f"--classes {classes}: {text!r} is no number of classes, an integer of at least 2")
+    if options.figure is not None and options.figure.suffix not in (".png", ".svg", ".pdf"):
+        raise ValueError(f"--figure {options.figure}: its name must end in .png, .svg or .pdf")
+    if options.figure is not None:
+        import_extra("matplotlib", "--figure")
+    results: dict[int, dict[str, hs.bench.Measured | str]] = {}
+    table: list[dict[str, Any]] = []
+    for text in classes.split(","):
+        size = hs.bench.Size(rows, options.dim, int(text), device, threads)
+        with Progress(f"{size.classes:,} classes", "contestants") as progress:
+            found = results[size.classes] = hs.bench.measure_heads(size, options.repeats, options.only, progress)
+        print(hs.bench.head_table(size, found))
+        note(f"median of {options.repeats} steps. MiB: peak of a step beyond parameters and inputs, with gradients")
+        for row in hs.bench.head_rows(size, found):
+            table.append(row)
+            if options.csv is not None:
+                hs.bench.append_row(options.csv, row)
+    if options.figure is not None:
+        hs.plots.save_figure(hs.bench.draw_head_panels(results), options.figure)
+    return Results({"rows": table})
 
 
-class _Clock:
-    """Notes the time, and the time spent waiting, after some steps of a run."""
+def run_plan(options: argparse.Namespace, threads: int) -> Results:
+    """Print the forecast for 1, 2, 4 .. P processes and, with --check, compare with processes started here."""
+    import torch
 
-    def __init__(self, trainer: Trainer, steps: tuple[int, ...]) -> None:
-        self.trainer, self.steps = trainer, steps
-        self.marks: list[tuple[float, float]] = []
+    classes, rows, dim = (
+        check_integer(f"--plan's {name}", value, least)
+        for name, value, least in zip(("C", "N", "d"), options.plan, (2, 1, 1), strict=False)
+    )
+    counts = hs.bench.process_counts(rows, options.plan[3])
+    check_positive("--bandwidth", options.bandwidth)
+    if check_finite_number("--latency", options.latency) < 0:
+        raise ValueError(f"--latency={options.latency:g} must be at least 0")
+    device = hs.bench.choose_measured_device(options.device)
+    size = hs.bench.Size(rows, dim, classes, device, threads)
+    torch.set_num_threads(threads)
+    print(
+        f"{classes:,} classes, {rows} x {dim} embeddings in all, float32 prototypes with gradient and momentum.\n"
+        f"Measured here: seconds of one process ({hs.bench.device_name(device)}"
+        f"{'' if size.gpu else f', {threads} threads'}), as a straight line over its classes.\n"
+        f"Assumed: each process sends {options.bandwidth:g} GB/s, {options.latency:g} microseconds for a collective to"
+        f" begin (--bandwidth, --latency)."
+    )
+    network = hs.bench.Cost(options.latency * 1e-6, 1e-9 / options.bandwidth)
+    forecasts: dict[str, list[hs.bench.Forecast]] = {}
+    for title, name in hs.bench.PLANNED.items():
+        with Progress(f"measuring {name}", "sizes") as progress:
+            rate = hs.bench.measure_rate(name, size, progress)
+        print(f"\n{title}: {1e3 * rate.fixed:.2f} ms + {1e9 * rate.slope:.3f} ms a million classes, forward + backward")
+        print(f"{'':29}{'milliseconds':>30}{'of a process':>20}")
+        print(f"{'processes':>9}{'images/s':>11}{'speed-up':>9}{'step':>10}", end="")
+        print(f"{'computing':>11}{'exchange':>9}{'sent':>9}{'memory':>11}")
+        forecasts[title] = [hs.bench.forecast(name, size, count, rate, network) for count in counts]
+        for own in forecasts[title]:
+            faster = forecasts[title][0].seconds / own.seconds
+            print(
+                f"{own.processes:9}{rows / own.seconds:11,.0f}{faster:9.2f}{1e3 * own.seconds:10.2f}"
+                f"{1e3 * own.compute:11.2f}{1e3 * own.exchange:9.3f}{own.sent / 1e6:6.1f} MB"
+                f"{own.memory / 2**30:7.2f} GiB",
+                flush=True,
+            )
+    if options.check:
+        print_check()
+    return Results({"classes": classes, "rows": rows, "dim": dim, "forecasts": forecasts})
 
-    def begin(self, done: int) -> None:
-        pass
 
-    def __call__(self, done: int, total: int, note: str = "") -> None:
-        if done in self.steps:
-            if self.trainer.device.type == "cuda":
-                torch.cuda.synchronize()
-            self.marks.append((time.monotonic(), self.trainer.waited))
+def print_check() -> None:
+    """Print bytes and milliseconds of gloo processes started here beside those planned."""
+    size = hs.bench.CHECKED
+    shape = f"{size.classes:,} classes, {size.rows} x {size.dim}, one thread each"
+    print(f"\nCheck against gloo processes here, {hs.bench.core_count()} cores: {shape}")
+    print(f"{'':14}{'processes':>10}{'sent: plan':>14}{'counted':>12}{'ms: plan':>11}{'measured':>10}{'ratio':>7}")
+    for one in hs.bench.check_plan():
+        ratio = one.measured_seconds / one.planned_seconds
+        print(
+            f"{one.loss:14}{one.processes:10}{one.planned_bytes / 1e3:11.1f} kB{one.sent_bytes / 1e3:9.1f} kB"
+            f"{1e3 * one.planned_seconds:11.2f}{1e3 * one.measured_seconds:10.2f}{ratio:7.2f}",
+            flush=True,
+        )

@@ -16,7 +16,8 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext, redirect_stdout
 from types import FrameType
 
-from hypersphere.cli.commands import advise, bench, completion, data, demo, evaluate, explore, reproduce, theory, train
+from hypersphere.cli import bench
+from hypersphere.cli.commands import advise, completion, data, demo, evaluate, explore, reproduce, theory, train
 from hypersphere.cli.messages import in_words, plain_warnings
 from hypersphere.cli.output import red
 from hypersphere.cli.parser import Parser, find_run

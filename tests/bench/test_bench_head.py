@@ -5,8 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from hypersphere.cli.bench_rows import append_row
-from hypersphere.cli.contestants import FLOOR, Size, contestants, draw
+from hypersphere.bench import FLOOR, Size, append_row, contestants, draw
 from hypersphere.cli.main import main
 
 

@@ -1,8 +1,7 @@
-"""`hypersphere bench head`: forward and backward of heads side by side, as ratios to the three products they need."""
+"""Time and memory of heads side by side, forward and backward, over those of the three products they need."""
 
 from __future__ import annotations
 
-import argparse
 import contextlib
 import gc
 import importlib.metadata
@@ -13,26 +12,22 @@ import multiprocessing
 import platform
 import resource
 import statistics
-import sys
 import time
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import replace
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import torch
 
-from hypersphere.cli.bench_plan import run_plan
-from hypersphere.cli.bench_rows import append_row, device_name, measured_device
-from hypersphere.cli.contestants import FLOOR, Size, Step, contestants, draw
-from hypersphere.cli.output import Results, note
-from hypersphere.core import Progress, check_integer, import_extra
-from hypersphere.plots import Line, Panel, draw_panels, save_figure
+from hypersphere.bench.contestants import FLOOR, Size, Step, contestants, draw
+from hypersphere.bench.machine import device_name, peak_bytes, resident_bytes
+from hypersphere.plots import Line, Panel, draw_panels
 from hypersphere.version import __version__
 
 MIB = 2**20
+Report = Callable[[int, int, str], None]
 _HOT_SECONDS, _SLOW_MS = 0.7, 300.0
 _PEERS = {"pytorch-metric-learning": "pytorch_metric_learning", "Liger": "liger_kernel", "CCE": "cut_cross_entropy"}
 
@@ -47,49 +42,15 @@ class Measured(NamedTuple):
     memory: float
 
 
-def run_head(options: argparse.Namespace) -> Results:
-    """Measure every contestant at every size, and print a table for each; or plan for several processes."""
-    if options.threads is None:
-        options.threads = torch.get_num_threads()
-    if options.plan is not None:
-        return run_plan(options)
-    if options.check:
-        raise ValueError("--check belongs to --plan: give --plan C N d P too")
-    device = measured_device(options.device)
-    gpu = device == "cuda"
-    rows = options.rows if options.rows is not None else 1024 if gpu else 256
-    for name, value, least in (
-        ("--rows", rows, 1),
-        ("--dim", options.dim, 1),
-        ("--repeats", options.repeats, 2),
-        ("--threads", options.threads, 1),
-    ):
-        check_integer(name, value, least)
-    classes = options.classes or ("85742,1000000,4000000,10000000" if gpu else "50000")
-    for text in classes.split(","):
-        if not text.strip().isdecimal() or int(text) < 2:
-            raise ValueError(f"--classes {classes}: {text!r} is no number of classes, an integer of at least 2")
-    if options.figure is not None and options.figure.suffix not in (".png", ".svg", ".pdf"):
-        raise ValueError(f"--figure {options.figure}: its name must end in .png, .svg or .pdf")
-    if options.figure is not None:
-        import_extra("matplotlib", "--figure")
-    results: dict[int, dict[str, Measured | str]] = {}
-    table: list[dict[str, Any]] = []
-    for text in classes.split(","):
-        size = Size(rows, options.dim, int(text), device, options.threads)
-        results[size.classes] = measure_size(size, options.repeats, options.only)
-        print_table(size, options.repeats, results[size.classes])
-        for row in rows_of(size, results[size.classes]):
-            table.append(row)
-            if options.csv is not None:
-                append_row(options.csv, row)
-    if options.figure is not None:
-        save_figure(draw_figure(results), options.figure)
-    return Results({"rows": table})
+def measure_heads(size: Size, repeats: int, only: str | None, report: Report) -> dict[str, Measured | str]:
+    """Everybody's figures, or in words why there are none.
 
-
-def measure_size(size: Size, repeats: int, only: str | None) -> dict[str, Measured | str]:
-    """Everybody's figures, or in words why there are none."""
+    Args:
+        size: of the problem.
+        repeats: measured steps.
+        only: contestants whose names hold one of these words, separated by commas; all by default.
+        report: called as `report(done, total, note)`.
+    """
     torch.set_num_threads(size.threads)
     words = [word.strip() for word in only.split(",")] if only else [""]
     chosen = [name for name in contestants(size) if any(word in name for word in words)]
@@ -103,13 +64,12 @@ def measure_size(size: Size, repeats: int, only: str | None) -> dict[str, Measur
         if package is not None and importlib.util.find_spec(package) is None:
             results[name] = "not installed"
     runnable = [name for name in chosen if name not in results]
-    with Progress(f"{size.classes:,} classes", "contestants") as report:
-        if size.gpu:
-            for done, name in enumerate(runnable, 1):
-                results[name] = measure_on_gpu(name, size, repeats)
-                report(done, len(runnable), name)
-        else:
-            results |= measure_on_cpu(runnable, size, repeats, report)
+    if size.gpu:
+        for done, name in enumerate(runnable, 1):
+            results[name] = measure_on_gpu(name, size, repeats)
+            report(done, len(runnable), name)
+    else:
+        results |= measure_on_cpu(runnable, size, repeats, report)
     return {name: results[name] for name in chosen}
 
 
@@ -165,9 +125,7 @@ def device_times(step: Step, repeats: int) -> list[float]:
     return [start.elapsed_time(stop) for start, stop in itertools.pairwise(events)]
 
 
-def measure_on_cpu(
-    names: list[str], size: Size, repeats: int, report: Callable[[int, int, str], None]
-) -> dict[str, Measured]:
+def measure_on_cpu(names: list[str], size: Size, repeats: int, report: Report) -> dict[str, Measured]:
     """Everybody in turn, round after round, after one of warm-up; peak memory in a process of its own for each."""
     peaks = {}
     with ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn"), max_tasks_per_child=1) as pool:
@@ -205,43 +163,28 @@ def peak_of_step(name: str, size: Size) -> float:
     return max(peak_bytes() - before, resource.getpagesize()) / MIB
 
 
-def resident_bytes() -> int:
-    """Memory that this process holds now; the most it ever held where the system does not say."""
-    return _status("VmRSS") or peak_bytes()
-
-
-def peak_bytes() -> int:
-    """The most memory this process ever held; what its parent held counts where the system does not say more."""
-    unit = 1 if sys.platform == "darwin" else 1024
-    return _status("VmHWM") or resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit
-
-
-def _status(key: str) -> int | None:
-    path = Path("/proc/self/status")
-    lines = path.read_text().splitlines() if path.exists() else []
-    return next((1024 * int(line.split()[1]) for line in lines if line.startswith(f"{key}:")), None)
-
-
-def print_table(size: Size, repeats: int, results: dict[str, Measured | str]) -> None:
-    """Time, ratio to the floor, and memory."""
+def head_table(size: Size, results: dict[str, Measured | str]) -> str:
+    """Return time, ratio to the floor and memory of every contestant as the lines of a table."""
     floor = results[FLOOR]
     kind = "bfloat16 products" if size.gpu else f"float32, {size.threads} thread{'s' * (size.threads != 1)}"
-    shape = f"{size.rows} x {size.dim}, {size.classes:,} classes, forward + backward, {kind}"
-    print(f"\n{device_name(size.device)}:\n{shape}")
     hot = f"{'hot ms':>8}" if size.gpu else ""
-    print(f"{'':36}{'ms':>8} {'(quartiles)':>15}{hot}{'x floor':>8}{'MiB':>8}")
+    lines = [
+        f"\n{device_name(size.device)}:",
+        f"{size.rows} x {size.dim}, {size.classes:,} classes, forward + backward, {kind}",
+        f"{'':36}{'ms':>8} {'(quartiles)':>15}{hot}{'x floor':>8}{'MiB':>8}",
+    ]
     for name, own in results.items():
         if isinstance(own, str):
-            print(f"{name:36}{own:>8}")
+            lines.append(f"{name:36}{own:>8}")
             continue
         ratio = f"{own.median / floor.median:.2f}" if isinstance(floor, Measured) else "-"
         hot = f"{own.hot:8.2f}" if size.gpu else ""
         quartiles = f"({own.low:.2f}-{own.high:.2f})"
-        print(f"{name:36}{own.median:8.2f} {quartiles:>15}{hot}{ratio:>8}{own.memory:8,.0f}")
-    note(f"median of {repeats} steps. MiB: peak of a step beyond parameters and inputs, with gradients")
+        lines.append(f"{name:36}{own.median:8.2f} {quartiles:>15}{hot}{ratio:>8}{own.memory:8,.0f}")
+    return "\n".join(lines)
 
 
-def rows_of(size: Size, results: dict[str, Measured | str]) -> Iterator[dict[str, Any]]:
+def head_rows(size: Size, results: dict[str, Measured | str]) -> Iterator[dict[str, Any]]:
     """One row per contestant for a CSV file, with the versions and the machine."""
     floor = results[FLOOR]
     for name, own in results.items():
@@ -279,7 +222,7 @@ def _version(package: str) -> str:
         return ""
 
 
-def draw_figure(results: dict[int, dict[str, Measured | str]]) -> Any:
+def draw_head_panels(results: dict[int, dict[str, Measured | str]]) -> Any:
     """Time and memory over the number of classes, both axes logarithmic."""
     names = list(dict.fromkeys(name for found in results.values() for name in found))
     times, memories = [], []

@@ -1,9 +1,11 @@
-"""Rows of measurements: who measured, and a file that they are appended to."""
+"""The machine that is measured: its name, the memory of a process, and the file that rows are appended to."""
 
 from __future__ import annotations
 
 import csv
 import platform
+import resource
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -12,14 +14,14 @@ import torch
 from hypersphere.core import check_choice, choose_device
 
 
-def measured_device(name: str | None) -> str:
+def choose_measured_device(name: str | None) -> str:
     """The device that --device names, or the best there is: heads are timed on the CPU and on the first GPU."""
     return check_choice("--device", choose_device(name), ("cpu", "cuda"))
 
 
 def device_name(device: str) -> str:
     """The model of the GPU, or of the processor."""
-    if device == "cuda":
+    if device.startswith("cuda"):
         return torch.cuda.get_device_name()
     info = Path("/proc/cpuinfo")
     if info.exists():
@@ -41,3 +43,20 @@ def append_row(path: Path, row: dict[str, Any]) -> None:
         if header is None:
             writer.writeheader()
         writer.writerow(row)
+
+
+def resident_bytes() -> int:
+    """Memory that this process holds now; the most it ever held where the system does not say."""
+    return _status("VmRSS") or peak_bytes()
+
+
+def peak_bytes() -> int:
+    """The most memory this process ever held; what its parent held counts where the system does not say more."""
+    unit = 1 if sys.platform == "darwin" else 1024
+    return _status("VmHWM") or resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit
+
+
+def _status(key: str) -> int | None:
+    path = Path("/proc/self/status")
+    lines = path.read_text().splitlines() if path.exists() else []
+    return next((1024 * int(line.split()[1]) for line in lines if line.startswith(f"{key}:")), None)

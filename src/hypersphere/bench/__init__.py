@@ -1,0 +1,34 @@
+"""Measuring speed: what `hypersphere bench` runs and the scripts of benchmarks/ share."""
+
+from hypersphere.bench.check_plan import CHECKED, check_plan, core_count
+from hypersphere.bench.contestants import FLOOR, Size, contestants, draw
+from hypersphere.bench.forecast import PLANNED, Cost, Forecast, forecast, measure_rate, process_counts
+from hypersphere.bench.machine import append_row, choose_measured_device, device_name, peak_bytes
+from hypersphere.bench.measure_heads import Measured, draw_head_panels, head_rows, head_table, measure_heads
+from hypersphere.bench.measure_training import TrainingBench
+
+__all__ = [
+    "CHECKED",
+    "FLOOR",
+    "PLANNED",
+    "Cost",
+    "Forecast",
+    "Measured",
+    "Size",
+    "TrainingBench",
+    "append_row",
+    "check_plan",
+    "choose_measured_device",
+    "contestants",
+    "core_count",
+    "device_name",
+    "draw",
+    "draw_head_panels",
+    "forecast",
+    "head_rows",
+    "head_table",
+    "measure_heads",
+    "measure_rate",
+    "peak_bytes",
+    "process_counts",
+]

@@ -1,0 +1,165 @@
+"""Images a second of whole training steps: reading JPEG files, augmentation, network, head and optimizer."""
+
+from __future__ import annotations
+
+import datetime as dt
+import os
+import platform
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from hypersphere.bench.machine import device_name
+from hypersphere.core import check_integer
+from hypersphere.core.config import build
+from hypersphere.data import open_source, write_records
+from hypersphere.data.source import ImageSource, Indices, Labels
+from hypersphere.distributed import World, default_workers, join_world
+from hypersphere.pocket import PocketFaces
+from hypersphere.training import Recipe, Trainer
+from hypersphere.version import __version__
+
+_IDENTITIES, _IMAGES = 64, 16
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrainingBench:
+    """How training steps are measured.
+
+    Args:
+        batch_size: images a step.
+        size: height and width of the images.
+        classes: of the head, CosFace.
+        steps: measured, after `warmup` more.
+        warmup: steps before the clock starts.
+        precision: float32, bfloat16 or float16.
+        workers: processes that load images; the device's usual number by default.
+        compile: whether the network is handed to torch.compile.
+    """
+
+    batch_size: int
+    size: int
+    classes: int
+    steps: int
+    warmup: int
+    precision: str
+    workers: int | None
+    compile: bool
+
+    def __post_init__(self) -> None:
+        for name, least in (("batch_size", 1), ("steps", 1), ("warmup", 1), ("classes", 2)):
+            check_integer(f"--{name.replace('_', '-')}", getattr(self, name), least)
+        if self.workers is not None:
+            check_integer("--workers", self.workers, 0)
+        if "WORLD_SIZE" in os.environ:
+            raise ValueError("bench train measures one process: start it without torchrun")
+
+    def describe(self, device: str) -> str:
+        """Return what is measured in a sentence."""
+        workers = default_workers(torch.device(device)) if self.workers is None else self.workers
+        return (
+            f"whole training steps on {device_name(device)}: {self.size}x{self.size} JPEG files, batch"
+            f" {self.batch_size}, {self.precision}, CosFace with {self.classes:,} classes, {workers} loading processes,"
+            f" {'compiled' if self.compile else 'not compiled'}"
+        )
+
+    def rows(self, backbones: Sequence[str], device: str | None) -> Iterator[dict[str, Any]]:
+        """Measure each backbone; yields a row for a table."""
+        with join_world(device) as world, tempfile.TemporaryDirectory() as place:
+            faces = Path(place) / "faces.rec"
+            write_records(PocketFaces(_IDENTITIES, _IMAGES, self.size), faces, quality=95)
+            images = self.batch_size * (self.warmup + self.steps)
+            source = Crowd(open_source(str(faces)), images, self.classes)
+            for name in backbones:
+                yield self._measure(name, source, Path(place) / name, world)
+
+    def _measure(self, name: str, source: ImageSource, folder: Path, world: World) -> dict[str, Any]:
+        """Train a network for some steps, and time those after the warm-up."""
+        steps, gpu = self.warmup + self.steps, world.device.type == "cuda"
+        workers = default_workers(world.device) if self.workers is None else self.workers
+        table = {
+            "data": {"source": "unused", "size": [self.size, self.size]},
+            "augment": {"flip": 0.5},
+            "backbone": {"name": name, "dim": 512},
+            "head": {"name": "cosface"},
+            "optimizer": {"lr": 0.001},
+            "train": {
+                "steps": steps + 1,
+                "batch_size": self.batch_size,
+                "precision": self.precision,
+                "log_every": steps + 1,
+                "checkpoint_every": steps + 1,
+            },
+        }
+        trainer = Trainer(
+            build(Recipe, table), folder, world=world, source=source, workers=workers, compile=self.compile
+        )
+        clock = _Clock(trainer, (self.warmup, steps))
+        if gpu:
+            torch.cuda.reset_peak_memory_stats()
+        trainer.run(clock, until=steps)
+        (began, waited), (ended, waited_then) = clock.marks
+        seconds = ended - began
+        peak = torch.cuda.max_memory_allocated() / 2**30 if gpu else 0.0
+        return {
+            "date_utc": dt.datetime.now(dt.UTC).isoformat(timespec="seconds"),
+            "backbone": name,
+            "batch": self.batch_size,
+            "size": self.size,
+            "classes": self.classes,
+            "precision": self.precision,
+            "compiled": self.compile,
+            "workers": workers,
+            "images_per_s": round(self.steps * self.batch_size / seconds, 1),
+            "ms": round(1000 * seconds / self.steps, 2),
+            "waiting": round((waited_then - waited) / seconds, 4),
+            "gpu_gib": round(peak, 2),
+            "torch": torch.__version__,
+            "hypersphere": __version__,
+            "python": platform.python_version(),
+            "device": device_name(world.device.type),
+        }
+
+
+class Crowd:
+    """The images of a source over and over, in many more classes: the reading is real, the identities are not."""
+
+    def __init__(self, source: ImageSource, images: int, num_classes: int) -> None:
+        self.source, self.num_classes = source, num_classes
+        self.labels: Labels = np.arange(images) % num_classes
+
+    def __len__(self) -> int:
+        return len(self.labels)
+
+    def read(self, index: int) -> Any:
+        return self.source.read(index % len(self.source))
+
+    def describe(self, index: int) -> str:
+        return self.source.describe(index % len(self.source))
+
+    def batch(self, indices: Indices) -> Tensor:
+        return self.source.batch(np.asarray(indices) % len(self.source))
+
+
+class _Clock:
+    """Notes the time, and the time spent waiting, after some steps of a run."""
+
+    def __init__(self, trainer: Trainer, steps: tuple[int, ...]) -> None:
+        self.trainer, self.steps = trainer, steps
+        self.marks: list[tuple[float, float]] = []
+
+    def begin(self, done: int) -> None:
+        pass
+
+    def __call__(self, done: int, total: int, note: str = "") -> None:
+        if done in self.steps:
+            if self.trainer.device.type == "cuda":
+                torch.cuda.synchronize()
+            self.marks.append((time.monotonic(), self.trainer.waited))
