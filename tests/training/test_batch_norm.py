@@ -8,9 +8,8 @@ from small import RECIPE, final, same
 from torch import Tensor, nn
 
 from hypersphere.cli import main
-from hypersphere.evaluation.embed import plain_network
 from hypersphere.geometry import normalize
-from hypersphere.training import Trained, Trainer, load_recipe, load_run
+from hypersphere.training import Trained, Trainer, load_recipe, load_run, run_embedder
 from hypersphere.training.batch_norm import estimate_anew, is_lagging
 from hypersphere.training.data import training_source
 
@@ -25,7 +24,7 @@ def agreement(trained: Trained) -> float:
     """The mean cosine between a batch's embeddings in train mode and in eval mode, each less its mean."""
     recipe, network = load_run(trained.folder)
     images = training_source(recipe.data)
-    run, batch = plain_network(network, recipe.augment, "cpu"), images.batch(range(len(images)))
+    run, batch = run_embedder(recipe, network), images.batch(range(len(images)))
     used = run(batch)
     for layer in network.modules():
         layer.training = isinstance(layer, nn.BatchNorm2d)

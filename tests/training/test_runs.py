@@ -8,10 +8,10 @@ import pytest
 import torch
 
 from hypersphere.core.config import digest
-from hypersphere.data import ArraySource
+from hypersphere.data import ArraySource, Augmentation
 from hypersphere.evaluation import embed
 from hypersphere.pocket import PocketFaces
-from hypersphere.training import Checkpoints, Trainer, load_recipe, load_run, mean_embeddings
+from hypersphere.training import Checkpoints, Trainer, load_recipe, load_run, mean_embeddings, run_embedder
 
 RECIPE = """
 [data]
@@ -46,9 +46,24 @@ def test_the_network_is_the_one_that_training_returned(tmp_path: Path, settings:
     recipe, network = load_run(folder)
     assert recipe == trainer.recipe
     assert not network.training
-    ours = embed(network, FACES, preparation=recipe.augment)
-    assert torch.equal(ours, embed(trainer.model(), FACES, preparation=recipe.augment))
-    assert torch.equal(ours, embed(trainer.backbone.eval(), FACES, preparation=recipe.augment)) == (not settings)
+    ours = embed(run_embedder(recipe, network), FACES)
+    assert torch.equal(ours, embed(run_embedder(recipe, trainer.model()), FACES))
+    assert torch.equal(ours, embed(run_embedder(recipe, trainer.backbone), FACES)) == (not settings)
+
+
+@pytest.mark.parametrize("settings", [[], ["augment.mean=0.4", "augment.std=0.3"]])
+@pytest.mark.parametrize("flip", ["none", "sum"])
+def test_embeddings_have_the_bits_of_the_trainers_own_normalisation(
+    tmp_path: Path, settings: list[str], flip: str
+) -> None:
+    """What the network is given is what the augmentation of training gives it when it changes nothing."""
+    _, folder = train(tmp_path, *settings)
+    recipe, network = load_run(folder)
+    plain = Augmentation(mean=recipe.augment.mean, std=recipe.augment.std)
+    images = plain(FACES.batch(np.arange(len(FACES))), torch.Generator())
+    with torch.no_grad():
+        expected = network(images) + network(images.flip(-1)) if flip == "sum" else network(images)
+    assert torch.equal(embed(run_embedder(recipe, network, flip=flip), FACES), expected)
 
 
 def test_the_best_is_taken_where_there_are_scores(tmp_path: Path) -> None:
@@ -97,7 +112,7 @@ def test_mean_embeddings_against_float64(tmp_path: Path, batch_size: int) -> Non
         batch_size=batch_size,
         progress=lambda done, total: steps.append((done, total)),
     )
-    each = embed(network, ArraySource(images, labels), preparation=recipe.augment).double().numpy()
+    each = embed(run_embedder(recipe, network), ArraySource(images, labels)).double().numpy()
     each /= np.linalg.norm(each, axis=1, keepdims=True)
     expected = np.stack([each[[1, 4, 5]].mean(0), each[[0, 2]].mean(0)])
     np.testing.assert_allclose(means, expected, atol=1e-6)

@@ -13,7 +13,7 @@ from hypersphere.data import write_folder
 from hypersphere.evaluation import embed, verify_pairs
 from hypersphere.geometry import normalize
 from hypersphere.pocket import PocketFaces
-from hypersphere.training import Recipe, Trainer, load_recipe, validation_sets
+from hypersphere.training import Recipe, Trainer, load_recipe, run_embedder, validation_sets
 from hypersphere.training.data import held_out_source, training_source
 
 
@@ -93,7 +93,7 @@ def test_scores_are_those_of_plain_loops(recipe_file: Path) -> None:
     assert np.allclose(pairs.in_memory("cpu").scores(network), expected, atol=1e-6)
     assert pairs.verify(network).accuracy.value == verify_pairs(np.array(expected), pairs.same).accuracy.value
     plain = validation_sets(held(recipe_file))[0]
-    unit = normalize(embed(network, plain.source, preparation=recipe.augment))
+    unit = normalize(embed(run_embedder(recipe, network), plain.source))
     assert np.allclose(plain.scores(network), (unit[plain.left] * unit[plain.right]).sum(1), atol=1e-6)
 
 

@@ -33,7 +33,7 @@ from hypersphere.plots import (
     project_to_sphere,
 )
 from hypersphere.pocket import contact_sheet
-from hypersphere.training import SHIPPED_RECIPES, Recipe, UnseenPairs
+from hypersphere.training import SHIPPED_RECIPES, Recipe, UnseenPairs, run_embedder
 from hypersphere.training.data import training_source
 from hypersphere.version import __version__
 
@@ -94,7 +94,7 @@ def sphere(title: str, network: nn.Module, pairs: UnseenPairs) -> Sphere:
     """Embed and project all images of the first test people."""
     chosen = torch.from_numpy(np.flatnonzero(np.asarray(pairs.source.labels) < SHOWN_PEOPLE))
     labels = torch.from_numpy(np.asarray(pairs.source.labels))[chosen]
-    unit = normalize(embed(network, pairs.source, chosen, preparation=pairs.recipe.augment))
+    unit = normalize(embed(run_embedder(pairs.recipe, network), pairs.source, chosen))
     points, kept = project_to_sphere(unit)
     angles = (unit @ unit.T).clamp(-1, 1).arccos().rad2deg()
     same, other = labels[:, None] == labels, ~torch.eye(len(labels), dtype=torch.bool)

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from hypersphere.core import Reporter, check_integer
-from hypersphere.data import Augmentation, Fitted, ImageFiles, ImageSource, NamedImages, Prefetcher, UnreadableImage
+from hypersphere.data import Fitted, ImageFiles, ImageSource, NamedImages, Prefetcher, UnreadableImage
 from hypersphere.data.readable import unreadable_among
 from hypersphere.evaluation.arrays import Ints
 from hypersphere.evaluation.embeddings import Embeddings
@@ -22,7 +22,7 @@ Unreadable = dict[int, str]
 def embedded_batches(
     source: ImageSource,
     indices: Ints,
-    embed_batch: Callable[[Tensor], Tensor],
+    model: Callable[[Tensor], Tensor],
     *,
     batch_size: int,
     workers: int = 2,
@@ -34,7 +34,7 @@ def embedded_batches(
     Args:
         source: where the images are.
         indices: which ones.
-        embed_batch: uint8 (B, C, H, W) images to (B, dim) embeddings.
+        model: uint8 (B, C, H, W) images to (B, dim) embeddings, as an `Embedder` does.
         batch_size: images at a time.
         workers: threads that load; 0 loads in the caller's own.
         unreadable: takes index and cause of images that cannot be read, which are left out; without, one is an error.
@@ -59,57 +59,32 @@ def embedded_batches(
             if unreadable is not None:
                 unreadable.update(lost)
             if images is not None:
-                yield part, embed_batch(images)
+                yield part, model(images)
             done += len(part) + len(lost)
             if progress is not None:
                 progress(done, len(indices))
 
 
-@torch.no_grad()
 def embed(
-    network: nn.Module,
+    model: Embedder,
     source: ImageSource,
     indices: Tensor | None = None,
     *,
-    preparation: Augmentation,
     batch_size: int = 256,
-    device: str = "cpu",
     progress: Reporter | None = None,
 ) -> Tensor:
-    """The embeddings of images, float32 on the CPU, in order; the network is put in eval mode.
+    """The embeddings of images that are as the model wants them, float32 on the CPU, in order.
 
     Args:
-        network: images to embeddings.
+        model: a network with its contract.
         source: where the images are.
         indices: which ones; all by default.
-        preparation: the recipe's augmentation, of which only the normalisation is used.
         batch_size: images at a time.
-        device: of the network.
         progress: called as `progress(done, total)`.
     """
     wanted = np.arange(len(source)) if indices is None else indices.numpy()
-    run = plain_network(network, preparation, device)
-    batches = embedded_batches(source, wanted, run, batch_size=batch_size, workers=0, progress=progress)
+    batches = embedded_batches(source, wanted, model, batch_size=batch_size, workers=0, progress=progress)
     return torch.cat([embedded for _, embedded in batches])
-
-
-def plain_network(network: nn.Module, preparation: Augmentation, device: str) -> Callable[[Tensor], Tensor]:
-    """A network in eval mode behind the normalisation of its recipe: uint8 images to float32 embeddings on the CPU.
-
-    Args:
-        network: images to embeddings.
-        preparation: the recipe's augmentation, of which only the normalisation is used.
-        device: of the network.
-    """
-    network.eval()
-    plain, generator = Augmentation(mean=preparation.mean, std=preparation.std), torch.Generator()
-
-    @torch.no_grad()
-    def run(images: Tensor) -> Tensor:
-        embeddings: Tensor = network(plain(images, generator).to(device)).float().cpu()
-        return embeddings
-
-    return run
 
 
 def embed_images(

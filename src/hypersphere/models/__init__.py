@@ -1,7 +1,7 @@
 """Models that make embeddings, each with the contract that says how images must be prepared for it."""
 
 from hypersphere.models.contract import PRESETS, Contract, read_contract
-from hypersphere.models.embedder import FLIPS, Embedder
+from hypersphere.models.embedder import FLIPS, Embedder, NormalizedNetwork
 from hypersphere.models.model_file import MODEL_FILE, load_model, save_model
 from hypersphere.models.onnx import load_onnx
 from hypersphere.models.onnx_graph import UnsupportedOperator, load_onnx_graph
@@ -13,6 +13,7 @@ __all__ = [
     "PRESETS",
     "Contract",
     "Embedder",
+    "NormalizedNetwork",
     "UnsupportedOperator",
     "load_model",
     "load_onnx",

@@ -7,11 +7,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from hypersphere.models.contract import FLIPS, Contract
 
-__all__ = ["FLIPS", "Embedder"]
+__all__ = ["FLIPS", "Embedder", "NormalizedNetwork"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -74,3 +74,25 @@ class Embedder:
         if flip == "concat":
             return torch.cat([y[:count], y[count:]], 1)
         return (y[:count] + y[count:]) / (2 if flip == "mean" else 1)
+
+
+class NormalizedNetwork(nn.Module):
+    """A network behind its own normalisation, (x / 255 - mean) / std, rounded as the augmentation of training rounds.
+
+    Its contract has mean 0 and std 1. `(x - 255 mean) / (255 std)`, which contracts of files state, is the same number
+    but for the last bit.
+
+    Args:
+        network: float32 images to embeddings.
+        mean, std: one number, or one for each channel, of brightness from 0 to 1.
+    """
+
+    def __init__(self, network: nn.Module, mean: float | tuple[float, ...], std: float | tuple[float, ...]) -> None:
+        super().__init__()
+        self.network = network
+        self.mean, self.std = mean, std
+
+    def forward(self, images: Tensor) -> Tensor:
+        mean, std = (torch.tensor(v, device=images.device).view(1, -1, 1, 1) for v in (self.mean, self.std))
+        embeddings: Tensor = self.network((images / 255 - mean) / std)
+        return embeddings

@@ -2,7 +2,7 @@
 
 from hypersphere.training.checkpoints import Checkpoints
 from hypersphere.training.compare import compare_cells
-from hypersphere.training.finished_run import load_run, mean_embeddings
+from hypersphere.training.finished_run import load_run, mean_embeddings, run_embedder
 from hypersphere.training.jobs import (
     RecordFile,
     RunRecord,
@@ -57,6 +57,7 @@ __all__ = [
     "recipe_keys",
     "recipe_names",
     "replicated_state",
+    "run_embedder",
     "run_key",
     "run_tasks",
     "save_state",

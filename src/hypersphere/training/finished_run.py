@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,9 +16,9 @@ from hypersphere.core import Reporter, is_installed
 from hypersphere.core.config import digest
 from hypersphere.data import Fitted, ImageSource
 from hypersphere.distributed.tensor_shards import read_shards
-from hypersphere.evaluation.embed import embedded_batches, plain_network
+from hypersphere.evaluation.embed import embedded_batches
 from hypersphere.geometry import normalize
-from hypersphere.models import MODEL_FILE, Contract, save_model
+from hypersphere.models import MODEL_FILE, Contract, Embedder, NormalizedNetwork, save_model
 from hypersphere.training.checkpoints import Checkpoints
 from hypersphere.training.recipe import Recipe, load_recipe
 
@@ -56,7 +57,7 @@ def load_run(folder: str | Path) -> tuple[Recipe, nn.Module]:
     Example:
         >>> recipe, network = load_run("runs/faces-1f0c5a1b2c3d")
         >>> images = hs.data.Fitted(hs.data.open_source("people"), recipe.data.size, resize=True)
-        >>> embeddings = hs.evaluation.embed(network, images, preparation=recipe.augment)
+        >>> embeddings = hs.evaluation.embed(run_embedder(recipe, network), images)
     """
     folder = Path(folder)
     step, state = newest_state(folder)
@@ -92,6 +93,19 @@ def run_contract(recipe: Recipe) -> Contract:
         std=levels(recipe.augment.std),
         backbone=recipe.backbone["name"],
     )
+
+
+def run_embedder(recipe: Recipe, network: nn.Module, device: str = "cpu", *, flip: str = "none") -> Embedder:
+    """A network as an embedder of images of its recipe's size, normalised to the bit as in training.
+
+    Args:
+        recipe: of the network.
+        network: put in eval mode.
+        device: where the network is.
+        flip: how the embeddings of mirror images are merged, as `Contract` has it.
+    """
+    contract = replace(run_contract(recipe), mean=(0.0,), std=(1.0,), flip=flip, dim=recipe.backbone["dim"])
+    return Embedder(contract, NormalizedNetwork(network.eval(), recipe.augment.mean, recipe.augment.std), device)
 
 
 def write_model(recipe: Recipe, folder: Path, network: nn.Module) -> None:
@@ -138,8 +152,8 @@ def mean_embeddings(
     labels = torch.from_numpy(np.asarray(source.labels, dtype=np.int64))
     chosen = np.flatnonzero(labels.numpy() >= 0)
     sums = torch.zeros(source.num_classes, recipe.backbone["dim"], dtype=torch.float64)
-    run = plain_network(network.to(device), recipe.augment, device)
-    for part, embedded in embedded_batches(fitted, chosen, run, batch_size=batch_size, progress=progress):
+    model = run_embedder(recipe, network.to(device), device)
+    for part, embedded in embedded_batches(fitted, chosen, model, batch_size=batch_size, progress=progress):
         sums.index_add_(0, labels[torch.from_numpy(part)], normalize(embedded).double())
     counts = torch.bincount(labels[chosen], minlength=source.num_classes)
     means: npt.NDArray[np.float32] = (sums / counts[:, None]).float().numpy()

@@ -29,6 +29,7 @@ from hypersphere.data import ImageSource, InMemory
 from hypersphere.distributed import World
 from hypersphere.evaluation import Difference, Verification, compare_repeated, embed
 from hypersphere.training.data import readable_source, training_source
+from hypersphere.training.finished_run import run_embedder
 from hypersphere.training.monitor import TrainingStopped
 from hypersphere.training.recipe import Recipe
 from hypersphere.training.stages import train_recipe
@@ -268,7 +269,7 @@ def training_fit(
     source = source if source is not None else training_source(recipe.data)
     labels = torch.from_numpy(np.asarray(source.labels, dtype=np.int64))
     known = torch.from_numpy(np.flatnonzero(labels.numpy() >= 0))
-    embeddings = embed(trained.backbone, source, known, preparation=recipe.augment, device=str(device))
+    embeddings = embed(run_embedder(recipe, trained.backbone, str(device)), source, known)
     head, right = trained.head, 0
     for start in range(0, len(known), _CHUNK):
         predicted = head.predict(embeddings[start : start + _CHUNK].to(device)).cpu()

@@ -20,6 +20,7 @@ from hypersphere.geometry import normalize
 from hypersphere.pocket import PocketFaces, verification_pairs
 from hypersphere.training.checkpoints import load_weights
 from hypersphere.training.data import readable_held_out
+from hypersphere.training.finished_run import run_embedder
 from hypersphere.training.recipe import Recipe
 from hypersphere.training.trainer import Trained
 
@@ -96,24 +97,8 @@ class UnseenPairs:
 
     def _embedded(self, network: nn.Module, device: str) -> Tensor:
         """Embeddings; with `data.validation.flip` the sum with those of the mirror images (NormFace, sec. 4.1)."""
-
-        def run(net: nn.Module) -> Tensor:
-            return embed(net, self.source, preparation=self.recipe.augment, device=device)
-
-        plain = run(network)
-        return plain + run(_Mirrored(network)) if self.recipe.data.validation.flip else plain
-
-
-class _Mirrored(nn.Module):
-    """A network that sees images left-right flipped."""
-
-    def __init__(self, network: nn.Module) -> None:
-        super().__init__()
-        self.network = network
-
-    def forward(self, images: Tensor) -> Tensor:
-        embeddings: Tensor = self.network(images.flip(-1))
-        return embeddings
+        flip = "sum" if self.recipe.data.validation.flip else "none"
+        return embed(run_embedder(self.recipe, network, device, flip=flip), self.source)
 
 
 def validation_sets(recipe: Recipe) -> list[UnseenPairs]:

@@ -11,7 +11,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor, nn
 
-from hypersphere.data import Augmentation, ImageSource, Subset
+from hypersphere.data import ImageSource, Subset
 from hypersphere.data.images import Image
 from hypersphere.data.source import Indices
 from hypersphere.evaluation import angular_fisher_score, embed, retrieve, verify_pairs
@@ -20,7 +20,7 @@ from hypersphere.heads import Head
 from hypersphere.losses.pairs import Contrastive, Triplet
 from hypersphere.pocket import verification_pairs
 from hypersphere.reproduce.pocket.images import IMAGES, UNSEEN, unseen_labels
-from hypersphere.training import TrainingStopped
+from hypersphere.training import Recipe, TrainingStopped, run_embedder
 
 PAIRS = 12_000
 BINS = np.linspace(-1, 1, 81)
@@ -46,9 +46,10 @@ def probes() -> npt.NDArray[np.int64]:
     return np.flatnonzero(np.arange(UNSEEN * IMAGES) % IMAGES > 0)
 
 
-def embedder(network: nn.Module, preparation: Augmentation, device: str) -> Embed:
+def embedder(recipe: Recipe, network: nn.Module, device: str) -> Embed:
     """Images to embeddings on the CPU."""
-    return lambda source: embed(network, source, preparation=preparation, device=device, batch_size=500)
+    model = run_embedder(recipe, network, device)
+    return lambda source: embed(model, source, batch_size=500)
 
 
 def measure_people(embed_: Embed, unseen: ImageSource) -> tuple[Numbers, Arrays]:

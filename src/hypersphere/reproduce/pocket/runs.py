@@ -156,7 +156,7 @@ def train_and_measure(setting: Setting, seed: int, cache: Path, device: str, cou
     try:
         with tempfile.TemporaryDirectory() as place:
             trained = _train(recipe, Path(place), train, new, device, history, _StepCount(count))
-            embed = measure.embedder(trained.backbone, recipe.augment, device)
+            embed = measure.embedder(recipe, trained.backbone, device)
             people = None if new is not None else measure.measure_people(embed, unseen_images(recipe.data, folder))
     except TrainingStopped as stopped:
         return Record(setting.title, seed, time.monotonic() - start, describe_machine(), str(stopped))
@@ -196,7 +196,7 @@ def _train(
         return trainer
 
     def _look(step: int, network: nn.Module, head: Head, stage: Recipe, images: ImageSource) -> dict[str, float]:
-        numbers, _ = measure.measure_classes(measure.embedder(network, stage.augment, device), head, images)
+        numbers, _ = measure.measure_classes(measure.embedder(stage, network, device), head, images)
         history.append((step, numbers["accuracy"], numbers["class margin"], numbers["sample margin"]))
         return {"accuracy": numbers["accuracy"]}
 
