@@ -50,6 +50,7 @@ class PocketFaces:
         images_per_identity: int = 20,
         size: int | Sequence[int] = 64,
         seed: int = 0,
+        *,
         first_identity: int = 0,
         difficulty: float = 1.0,
         grey: bool = False,

@@ -5,16 +5,26 @@ Every pixel comes from elementwise arithmetic, so that a face is the same bits a
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from types import SimpleNamespace
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from hypersphere.pocket.canvas import (
+    INFINITY,
+    ONE,
+    ZERO,
+    Canvas,
+    at_most,
+    bump,
+    cover,
+    ellipse,
+    positive,
+    take,
+    unit_interval,
+)
 from hypersphere.pocket.faces import (
     NOSE_HEIGHT,
-    OCCLUSIONS,
     Floats,
     Integers,
     Words,
@@ -22,12 +32,11 @@ from hypersphere.pocket.faces import (
     hashed_words,
     mouth_width,
     rgb,
-    taper,
 )
+from hypersphere.pocket.occlusions import paint_occlusions
 
 Bytes = npt.NDArray[np.uint8]
 
-_ZERO, _ONE, _INFINITY = np.float32(0), np.float32(1), np.float32(np.inf)
 _CHUNK = 65_536
 """Pixels painted at a time: enough to hide the cost of a call, few enough for the cache."""
 
@@ -40,7 +49,7 @@ def paint_faces(seed: int, identities: Integers, indices: Integers, size: tuple[
     step = max(1, _CHUNK // (size[0] * size[1]))
     for start in range(0, len(identities), step):
         part = slice(start, start + step)
-        images[part] = _paint(_take(t, part), _take(n, part), size)
+        images[part] = _paint(take(t, part), take(n, part), size)
     return images
 
 
@@ -50,97 +59,8 @@ def _keep_memory() -> None:
     np.empty(2**24, np.uint8)
 
 
-def _take(space: SimpleNamespace, chosen: Any) -> SimpleNamespace:
-    return SimpleNamespace(**{name: value[chosen] for name, value in vars(space).items()})
-
-
-class _Canvas:
-    """A picture in the making.
-
-    (x, y) is the plane of the face, (X, Y, z) the unit sphere that the head is stretched from, and (u, v) the place
-    on the face as it would be seen from the front; m = |u|.
-    """
-
-    def __init__(self, t: SimpleNamespace, n: SimpleNamespace, size: tuple[int, int]) -> None:
-        height, width = size
-        unit = min(size) / 2
-        self.across = ((np.arange(width) - (width - 1) / 2) / unit).astype(np.float32)
-        self.down = ((np.arange(height) - (height - 1) / 2) / unit).astype(np.float32)[:, None]
-        dx, dy = (self.across - n.dx) / n.scale, (self.down - n.dy) / n.scale
-        self.x = dx * n.cos_roll + dy * n.sin_roll
-        self.y = dy * n.cos_roll - dx * n.sin_roll
-        self.sharp = np.float32(unit / 1.4) * n.scale
-        self.edge = self.sharp * t.head_width
-        self.border = 1 / self.edge.min()
-
-        self.Y = self.y / t.head_height
-        self.X = self.x / (t.head_width * taper(t, self.Y))
-        self.radius = self.X * self.X
-        self.radius += self.Y * self.Y
-        self.z = np.sqrt(_positive(1 - self.radius))
-        self.u = self.X * n.cos_yaw - self.z * n.sin_yaw
-        self.v = self.Y * n.cos_pitch - (self.X * n.sin_yaw + self.z * n.cos_yaw) * n.sin_pitch
-        self.m = np.abs(self.u)
-        self.lowest, self.highest = self.v.min(axis=(0, 2)), self.v.max(axis=(0, 2))
-        self.head = _cover(1 - self.radius, 0.5 * self.edge)
-        self.image, self.scratch = np.empty((2, len(self.x), 3, height, width), np.float32)
-
-    def rows(self, low: Any, high: Any) -> slice:
-        """The rows that hold any v in [low, high], and the border around: what lies there is drawn there alone."""
-        low, high = np.min(low) - self.border, np.max(high) + self.border
-        hit = np.flatnonzero((self.highest >= low) & (self.lowest <= high))
-        return slice(hit[0], hit[-1] + 1) if len(hit) else slice(0, 0)
-
-    def some(self, chosen: npt.NDArray[np.bool_], rows: slice) -> SimpleNamespace:
-        """The coordinates of some of the faces."""
-        planes = {name: getattr(self, name)[chosen, rows] for name in ("x", "y", "u", "v", "m", "head", "radius")}
-        return SimpleNamespace(sharp=self.sharp[chosen], edge=self.edge[chosen], **planes)
-
-    def over(self, alpha: Floats, colour: Floats, rows: slice = slice(None), chosen: Any = slice(None)) -> None:
-        """Paint `colour` with opacity `alpha`."""
-        part = self.image[chosen, :, rows]
-        paint = np.subtract(colour, part, out=self.scratch[: len(part), :, : part.shape[2]])
-        paint *= alpha[:, None]
-        part += paint
-        if not isinstance(chosen, slice):
-            self.image[chosen, :, rows] = part
-
-
-def _unit(values: Floats) -> Floats:
-    """Clipped to [0, 1], in place. This way is three times as fast as np.maximum(values, 0)."""
-    return values.clip(_ZERO, _ONE, out=values)
-
-
-def _positive(values: Floats) -> Floats:
-    return values.clip(_ZERO, _INFINITY)
-
-
-def _at_most(values: Floats, limit: float) -> Floats:
-    return values.clip(-_INFINITY, np.float32(limit))
-
-
-def _cover(inside: Floats, edge: Any) -> Floats:
-    """Opacity of a shape from the distance inside its border; the border is 1 / edge wide."""
-    inside = inside * edge
-    inside += 0.5
-    return _unit(inside)
-
-
-def _ellipse(x: Floats, y: Floats, width: Any, height: Any, edge: Any) -> Floats:
-    x, y = x * (1 / width), y * (1 / height)
-    x *= x
-    y *= y
-    x += y
-    return _cover(1 - x, 0.5 * np.minimum(width, height) * edge)
-
-
-def _bump(x: Floats, y: Floats, width: float, height: float) -> Floats:
-    """A soft spot: 1 in the middle, 0 at its border."""
-    return _positive(1 - (x * (1 / width)) ** 2 - (y * (1 / height)) ** 2)
-
-
 def _paint(t: SimpleNamespace, n: SimpleNamespace, size: tuple[int, int]) -> Bytes:
-    c = _Canvas(t, n, size)
+    c = Canvas(t, n, size)
     _paint_backdrop(c, n)
     _paint_behind(c, t, n)
     c.over(c.head, t.skin_colour)
@@ -150,16 +70,16 @@ def _paint(t: SimpleNamespace, n: SimpleNamespace, size: tuple[int, int]) -> Byt
     _paint_eyes(c, t, n)
     _paint_brows(c, t, n)
     _paint_hair(c, t)
-    _paint_occlusions(c, t, n)
+    paint_occlusions(c, t, n)
     _light(c, n)
     return _photograph(c.image, n)
 
 
-def _paint_backdrop(c: _Canvas, n: SimpleNamespace) -> None:
+def _paint_backdrop(c: Canvas, n: SimpleNamespace) -> None:
     b = n.backdrop
     one, two = _muted(b[:, 0:3, None, 0]), _muted(b[:, 3:6, None, 0])
     angle = np.float32(2 * np.pi) * b[:, 6]
-    slope = _unit(0.5 + 0.4 * (np.cos(angle) * c.across + np.sin(angle) * c.down))
+    slope = unit_interval(0.5 + 0.4 * (np.cos(angle) * c.across + np.sin(angle) * c.down))
     np.multiply((two - one) * (0.35 + 0.6 * b[:, 7, None]), slope[:, None], out=c.image)
     c.image += one * (0.35 + 0.6 * b[:, 7, None])
 
@@ -169,7 +89,7 @@ def _muted(colour: Floats) -> Floats:
     return muted
 
 
-def _paint_behind(c: _Canvas, t: SimpleNamespace, n: SimpleNamespace) -> None:
+def _paint_behind(c: Canvas, t: SimpleNamespace, n: SimpleNamespace) -> None:
     """Long hair, neck, clothes, hair around the head, ears: what the head covers."""
     x = c.x - 0.12 * n.sin_yaw
     span = t.head_width * (1 + t.volume)
@@ -177,44 +97,44 @@ def _paint_behind(c: _Canvas, t: SimpleNamespace, n: SimpleNamespace) -> None:
     if long.any():
         fall = np.minimum(span[long] * (1.02 + 0.1 * c.y[long]) - np.abs(x[long]), 1.15 * t.length[long] - c.y[long])
         fall = np.minimum(fall, c.y[long] + 0.2)
-        c.over(_cover(fall, c.sharp[long]), 0.8 * t.hair_now[long], chosen=long)
+        c.over(cover(fall, c.sharp[long]), 0.8 * t.hair_now[long], chosen=long)
     lower = slice(len(c.down) // 2, None)
     y, beside = c.y[:, lower], np.abs(c.x[:, lower])
     neck = np.minimum(0.52 * t.head_width + 0.25 * (y - 0.7) ** 2 - beside, y - 0.2)
-    c.over(_cover(neck, c.sharp), 0.85 * t.skin_shadow, lower)
-    shirt = y - 0.92 - 0.18 * _at_most(beside * beside, 2) - 0.3 * _positive(0.3 - beside)
-    c.over(_cover(shirt, c.sharp), 0.1 + 0.75 * _muted(n.cloth), lower)
-    cap = _ellipse(x, c.y + 0.06 * t.head_height, span, t.head_height * (1 + 0.9 * t.volume), c.sharp)
-    cap *= _cover(t.nape - c.y, c.sharp)
+    c.over(cover(neck, c.sharp), 0.85 * t.skin_shadow, lower)
+    shirt = y - 0.92 - 0.18 * at_most(beside * beside, 2) - 0.3 * positive(0.3 - beside)
+    c.over(cover(shirt, c.sharp), 0.1 + 0.75 * _muted(n.cloth), lower)
+    cap = ellipse(x, c.y + 0.06 * t.head_height, span, t.head_height * (1 + 0.9 * t.volume), c.sharp)
+    cap *= cover(t.nape - c.y, c.sharp)
     c.over(cap, 0.9 * t.hair_now)
     beside = np.abs(c.x + 0.22 * t.head_width * n.sin_yaw) - 0.99 * t.head_width
-    c.over(_ellipse(beside, c.y - 0.08, 0.75 * t.ear_size, 1.4 * t.ear_size, c.sharp), 0.92 * t.skin_colour)
+    c.over(ellipse(beside, c.y - 0.08, 0.75 * t.ear_size, 1.4 * t.ear_size, c.sharp), 0.92 * t.skin_colour)
 
 
-def _paint_relief(c: _Canvas, t: SimpleNamespace, n: SimpleNamespace) -> None:
+def _paint_relief(c: Canvas, t: SimpleNamespace, n: SimpleNamespace) -> None:
     """Eye sockets, cheeks and nose, in shadow and highlight. The nose turns with the head, by its height."""
     tip = t.eye_height + t.nose_length
     r = c.rows(t.eye_height - 0.3, tip + 0.3)
     v, m = c.v[:, r], c.m[:, r]
-    c.over(0.22 * _bump(m - 0.46, v - 0.30, 0.27, 0.22), t.skin_colour * rgb(1.02, 0.72, 0.70), r)
-    shadow = 0.30 * _bump(m - t.eye_distance + 0.04, v - t.eye_height + 0.03, 0.27, 0.18)
+    c.over(0.22 * bump(m - 0.46, v - 0.30, 0.27, 0.22), t.skin_colour * rgb(1.02, 0.72, 0.70), r)
+    shadow = 0.30 * bump(m - t.eye_distance + 0.04, v - t.eye_height + 0.03, 0.27, 0.18)
     along = (v - t.eye_height) * (1 / t.nose_length)
-    along = along.clip(_ZERO, np.float32(1.2))
+    along = along.clip(ZERO, np.float32(1.2))
     m = np.abs(c.u[:, r] - NOSE_HEIGHT * n.sin_yaw * along)
     v = v - NOSE_HEIGHT * n.sin_pitch * along
-    length = _cover(np.minimum(v - t.eye_height + 0.05, tip + 0.02 - v), 9)
+    length = cover(np.minimum(v - t.eye_height + 0.05, tip + 0.02 - v), 9)
     flank = np.abs(m - t.nose_width * (0.27 + 0.53 * along * along))
-    np.maximum(shadow, 0.42 * length * _positive(1 - 16 * flank), out=shadow)
-    under = _cover(0.022 - np.abs(v - tip - 0.055 + 0.9 * m * m), 0.7 * c.edge) * _cover(t.nose_width - m, 20)
+    np.maximum(shadow, 0.42 * length * positive(1 - 16 * flank), out=shadow)
+    under = cover(0.022 - np.abs(v - tip - 0.055 + 0.9 * m * m), 0.7 * c.edge) * cover(t.nose_width - m, 20)
     np.maximum(shadow, 0.5 * under, out=shadow)
-    nostril = _ellipse(m - 0.5 * t.nose_width, v - tip - 0.035, 0.30 * t.nose_width, 0.024, c.edge)
+    nostril = ellipse(m - 0.5 * t.nose_width, v - tip - 0.035, 0.30 * t.nose_width, 0.024, c.edge)
     np.maximum(shadow, 1.25 * nostril, out=shadow)
-    shine = np.maximum(0.35 * length * _positive(1 - (14 * m) ** 2), 0.35 * _bump(m, v - tip + 0.02, 0.1, 0.08))
+    shine = np.maximum(0.35 * length * positive(1 - (14 * m) ** 2), 0.35 * bump(m, v - tip + 0.02, 0.1, 0.08))
     c.over(shadow, t.skin_shadow, r)
     c.over(shine, np.minimum(1.12 * t.skin_colour, 1), r)
 
 
-def _paint_marks(c: _Canvas, t: SimpleNamespace) -> None:
+def _paint_marks(c: Canvas, t: SimpleNamespace) -> None:
     """Freckles, a mole, the folds of age, a beard."""
     chosen = t.freckles[:, 0, 0] > 0
     if chosen.any():
@@ -226,55 +146,55 @@ def _paint_marks(c: _Canvas, t: SimpleNamespace) -> None:
         cell = np.floor(across) * np.float32(0.7549) + row * np.float32(0.3247)
         cell -= np.floor(cell)
         spot = (across - np.floor(across) - 0.3 - 0.4 * cell) ** 2 + (down - row - 0.7 + 0.4 * cell) ** 2
-        cheeks = _unit(1.6 - 3.2 * np.abs(p.v - 0.2) - 1.5 * np.abs(p.m - 0.3))
-        spot = _unit(1.8 - (16 + 30 * cell) * spot) * cheeks * p.head * t.freckles[chosen]
+        cheeks = unit_interval(1.6 - 3.2 * np.abs(p.v - 0.2) - 1.5 * np.abs(p.m - 0.3))
+        spot = unit_interval(1.8 - (16 + 30 * cell) * spot) * cheeks * p.head * t.freckles[chosen]
         c.over(spot, t.skin_colour[chosen] * rgb(0.70, 0.55, 0.45), r, chosen)
     chosen = t.mole[:, 0, 0] > 0
     if chosen.any():
         x, y = t.mole_x[chosen], t.mole_y[chosen]
         r = c.rows(y - 0.1, y + 0.1)
         p = c.some(chosen, r)
-        spot = t.mole[chosen] * _ellipse(p.u - x, p.v - y, 0.034, 0.028, p.edge)
+        spot = t.mole[chosen] * ellipse(p.u - x, p.v - y, 0.034, 0.028, p.edge)
         c.over(spot, t.skin_shadow[chosen] * rgb(0.55, 0.45, 0.42), r, chosen)
     chosen = t.age[:, 0, 0] > 0.3
     if chosen.any():
         r = c.rows(0.2, 0.8)
         p = c.some(chosen, r)
-        fold = _cover(0.012 - np.abs(p.m - 0.09 - 0.35 * p.v), p.edge) * _cover(0.18 - np.abs(p.v - 0.50), 8)
+        fold = cover(0.012 - np.abs(p.m - 0.09 - 0.35 * p.v), p.edge) * cover(0.18 - np.abs(p.v - 0.50), 8)
         c.over(0.7 * (t.age[chosen] - 0.3) * fold, t.skin_shadow[chosen], r, chosen)
     chosen = t.beard[:, 0, 0] > 0
     if chosen.any():
         height, width, lip = t.mouth_height[chosen], t.mouth_width[chosen], t.lip_lower[chosen]
         r = c.rows(-1, 3)
         p = c.some(chosen, r)
-        cheek = p.v - height + 0.04 + 1.7 * _positive(p.m - 0.6 * width) ** 2
+        cheek = p.v - height + 0.04 + 1.7 * positive(p.m - 0.6 * width) ** 2
         mouth = 1 - (p.m * (0.95 / width)) ** 2 - ((p.v - height - 0.01) / (0.05 + lip)) ** 2
-        beard = _cover(cheek, 3.5) * (1 - _cover(mouth, 2.5))
-        moustache = _cover(0.05 - np.abs(p.v - height + 0.105 - 0.7 * p.m * p.m), 16) * _cover(1.05 * width - p.m, 14)
+        beard = cover(cheek, 3.5) * (1 - cover(mouth, 2.5))
+        moustache = cover(0.05 - np.abs(p.v - height + 0.105 - 0.7 * p.m * p.m), 16) * cover(1.05 * width - p.m, 14)
         c.over(np.maximum(beard, moustache) * p.head * t.beard[chosen], 0.85 * t.hair_colour[chosen], r, chosen)
 
 
-def _paint_mouth(c: _Canvas, t: SimpleNamespace, n: SimpleNamespace) -> None:
+def _paint_mouth(c: Canvas, t: SimpleNamespace, n: SimpleNamespace) -> None:
     r = c.rows(t.mouth_height - 0.35, t.mouth_height + 0.5)
     across = c.u[:, r] * (1 / mouth_width(t, n))
     arc = 1 - across * across
     v = c.v[:, r] - t.mouth_height - 0.30 * n.smile * (arc - 0.6) - n.skew * across
     top = v + 0.35 * n.mouth_open * arc
     bottom = n.mouth_open * arc - v
-    bow = arc * (1 - 0.35 * _positive(1 - 9 * across * across))
-    lips = _cover(np.minimum(top + t.lip_upper * bow, bottom + t.lip_lower * arc), c.edge)
+    bow = arc * (1 - 0.35 * positive(1 - 9 * across * across))
+    lips = cover(np.minimum(top + t.lip_upper * bow, bottom + t.lip_lower * arc), c.edge)
     c.over(lips, t.lip_now, r)
-    between = _cover(arc, 5)
-    inner = _cover(np.minimum(top, bottom), c.edge) * between * np.minimum(40 * n.mouth_open, 1)
-    seam = 0.75 * _cover(0.010 - np.abs(v - 0.3 * n.mouth_open * arc), c.edge) * between * (1 - inner)
+    between = cover(arc, 5)
+    inner = cover(np.minimum(top, bottom), c.edge) * between * np.minimum(40 * n.mouth_open, 1)
+    seam = 0.75 * cover(0.010 - np.abs(v - 0.3 * n.mouth_open * arc), c.edge) * between * (1 - inner)
     c.over(seam, 0.5 * t.lip_now, r)
     c.over(inner, rgb(0.28, 0.07, 0.08), r)
-    c.over(inner * _cover(0.055 - top, c.edge) * _cover(0.85 - np.abs(across), 12), rgb(0.93, 0.92, 0.88), r)
+    c.over(inner * cover(0.055 - top, c.edge) * cover(0.85 - np.abs(across), 12), rgb(0.93, 0.92, 0.88), r)
 
 
-def _paint_eyes(c: _Canvas, t: SimpleNamespace, n: SimpleNamespace) -> None:
+def _paint_eyes(c: Canvas, t: SimpleNamespace, n: SimpleNamespace) -> None:
     r = c.rows(t.eye_height - 0.3, t.eye_height + 0.3)
-    side = np.copysign(_ONE, c.u[:, r])
+    side = np.copysign(ONE, c.u[:, r])
     x = c.m[:, r] - t.eye_distance
     y = c.v[:, r] - t.eye_height + t.eye_tilt * x
     arc = x * (1 / t.eye_width)
@@ -282,32 +202,32 @@ def _paint_eyes(c: _Canvas, t: SimpleNamespace, n: SimpleNamespace) -> None:
     arc += 1
     opening = t.eye_opening * (1 - n.closing)
     upper, lower = y + opening * arc, 0.75 * opening * arc - y
-    white = _cover(np.minimum(upper, lower), c.edge)
+    white = cover(np.minimum(upper, lower), c.edge)
     c.over(white, rgb(0.93, 0.92, 0.90), r)
     iris_x, iris_y = x - side * n.gaze_x, y - n.gaze_y
-    c.over(_ellipse(iris_x, iris_y, t.iris_size, t.iris_size, c.edge) * white, t.iris_colour, r)
-    pupil = _ellipse(iris_x, iris_y, 0.5 * t.iris_size, 0.5 * t.iris_size, c.edge) * white
+    c.over(ellipse(iris_x, iris_y, t.iris_size, t.iris_size, c.edge) * white, t.iris_colour, r)
+    pupil = ellipse(iris_x, iris_y, 0.5 * t.iris_size, 0.5 * t.iris_size, c.edge) * white
     c.over(pupil, rgb(0.05, 0.05, 0.05), r)
-    glint = _ellipse(iris_x + 0.03 * side, iris_y + 0.035, 0.024, 0.024, c.edge) * white
+    glint = ellipse(iris_x + 0.03 * side, iris_y + 0.035, 0.024, 0.024, c.edge) * white
     c.over(glint, rgb(1, 1, 1), r)
-    within = _cover(arc, 4)
-    crease = _cover(0.010 - np.abs(upper + 0.055), c.edge)
-    np.maximum(crease, _cover(0.008 - np.abs(lower), c.edge), out=crease)
+    within = cover(arc, 4)
+    crease = cover(0.010 - np.abs(upper + 0.055), c.edge)
+    np.maximum(crease, cover(0.008 - np.abs(lower), c.edge), out=crease)
     c.over(0.45 * within * crease, t.skin_shadow, r)
-    c.over(_cover(0.020 - np.abs(upper), c.edge) * within, 0.6 * t.hair_colour, r)
+    c.over(cover(0.020 - np.abs(upper), c.edge) * within, 0.6 * t.hair_colour, r)
 
 
-def _paint_brows(c: _Canvas, t: SimpleNamespace, n: SimpleNamespace) -> None:
+def _paint_brows(c: Canvas, t: SimpleNamespace, n: SimpleNamespace) -> None:
     height = t.eye_height - t.brow_gap - n.brow_raise
     r = c.rows(height - 0.35, height + 0.35)
     x = c.m[:, r] - t.eye_distance - 0.02
     y = c.v[:, r] - height + (t.brow_tilt + n.frown) * x - t.brow_arch * x * x
     reach = 1 - (x * (0.8 / t.eye_width)) ** 2
-    brows = _cover(t.brow_thickness * _at_most(1.6 * reach, 1) - np.abs(y), c.edge)
+    brows = cover(t.brow_thickness * at_most(1.6 * reach, 1) - np.abs(y), c.edge)
     c.over(0.9 * brows, 0.6 * t.hair_colour, r)
 
 
-def _paint_hair(c: _Canvas, t: SimpleNamespace) -> None:
+def _paint_hair(c: Canvas, t: SimpleNamespace) -> None:
     """The hair in front: above the hairline, down the temples, in strands."""
     r = c.rows(-9, 3)
     u, v = c.u[:, r], c.v[:, r]
@@ -315,97 +235,17 @@ def _paint_hair(c: _Canvas, t: SimpleNamespace) -> None:
     strands -= np.floor(strands)
     strands -= 0.5
     np.abs(strands, out=strands)
-    temple = _positive(c.m[:, r] - 0.62)
+    temple = positive(c.m[:, r] - 0.62)
     line = t.line + t.parting * u + 0.12 * np.clip(t.fringe, -1, 1) * (1 - 4 * u * u)
     line += 9 * t.temples * temple * temple
     line += 0.06 * t.jag * (strands - 0.25)
-    front = _cover(line - v, c.edge)
-    front *= _cover(1.0 + 0.5 * t.volume - c.radius[:, r], 0.5 * c.edge)
-    shade = 0.82 + 0.35 * strands - 0.25 * _at_most(3 * (v + 0.85) ** 2, 1)
+    front = cover(line - v, c.edge)
+    front *= cover(1.0 + 0.5 * t.volume - c.radius[:, r], 0.5 * c.edge)
+    shade = 0.82 + 0.35 * strands - 0.25 * at_most(3 * (v + 0.85) ** 2, 1)
     c.over(front, t.hair_now * shade[:, None], r)
 
 
-def _paint_occlusions(c: _Canvas, t: SimpleNamespace, n: SimpleNamespace) -> None:
-    for kind, name in enumerate(OCCLUSIONS):
-        chosen = n.occluded & (n.occlusion == kind)
-        if chosen.any():
-            place = n.place[chosen]
-            alpha, colour = _OCCLUDERS[name](
-                c.some(chosen, slice(None)), _take(t, chosen), [place[:, i] for i in range(5)]
-            )
-            c.over(alpha, colour, chosen=chosen)
-
-
-def _lens(p: SimpleNamespace, t: SimpleNamespace, place: list[Floats]) -> Floats:
-    x = (p.m - t.eye_distance) / (0.30 + 0.04 * place[0])
-    y = (p.v - t.eye_height - 0.03) / (0.21 + 0.06 * place[1])
-    lens: Floats = 1 - x * x * x * x - y * y * y * y
-    return lens
-
-
-def _bridge(p: SimpleNamespace, t: SimpleNamespace) -> Floats:
-    bar = 0.025 - np.abs(p.v - t.eye_height + 0.02)
-    across = np.maximum(0.15 - p.m, p.m - t.eye_distance - 0.27)
-    bridge: Floats = _cover(np.minimum(bar, across), p.edge) * p.head
-    return bridge
-
-
-def _glasses(p: SimpleNamespace, t: SimpleNamespace, place: list[Floats]) -> tuple[Floats, Floats]:
-    rim = _cover(0.24 - np.abs(_lens(p, t, place) - 0.12), 0.08 * p.edge) * p.head
-    return np.maximum(rim, _bridge(p, t)), rgb(*(0.05 + 0.35 * place[i] * place[3] for i in (2, 3, 4)))
-
-
-def _sunglasses(p: SimpleNamespace, t: SimpleNamespace, place: list[Floats]) -> tuple[Floats, Floats]:
-    dark = _cover(_lens(p, t, place), 0.08 * p.edge) * p.head
-    return 0.96 * np.maximum(dark, _bridge(p, t)), rgb(*(0.03 + 0.15 * place[i] for i in (2, 3, 4)))
-
-
-def _mask(p: SimpleNamespace, t: SimpleNamespace, place: list[Floats]) -> tuple[Floats, Floats]:
-    top = t.eye_height + 0.6 * t.nose_length + 0.1 * place[0]
-    folds = 6 * p.v
-    folds = 1 - 0.16 * np.abs(folds - np.floor(folds) - 0.5)
-    cloth = rgb(*(0.25 + 0.7 * place[i] for i in (2, 3, 4)))
-    return _cover(p.v - top - 0.25 * p.u * p.u, p.edge) * p.head, cloth * folds[:, None]
-
-
-def _hat(p: SimpleNamespace, _: SimpleNamespace, place: list[Floats]) -> tuple[Floats, Floats]:
-    brim = 0.12 * p.u * p.u - 0.48 + 0.2 * place[0]
-    band = 1 - 0.35 * _cover(p.v - brim + 0.13, p.edge)
-    wool = rgb(*(0.1 + 0.8 * place[i] for i in (2, 3, 4)))
-    return _cover(1.32 - p.radius, 0.5 * p.sharp) * _cover(brim - p.v, p.edge), wool * band[:, None]
-
-
-def _hand(p: SimpleNamespace, t: SimpleNamespace, place: list[Floats]) -> tuple[Floats, Floats]:
-    x = p.x * np.copysign(np.float32(1), place[0] - 0.5) - 0.42 + 0.8 * (place[1] - 0.5) * p.y
-    y = p.y - 0.25 - 0.7 * place[2]
-    finger = np.floor(7.5 * x).clip(np.float32(-2), _ONE) + 0.5
-    from_middle = np.abs(7.5 * x - finger)
-    fingers = np.minimum(0.48 - from_middle, 7 * (y + 0.42 - 0.05 * finger * finger))
-    fingers = _cover(fingers, 0.13 * p.sharp) * _cover(0.2 - y, p.sharp)
-    return np.maximum(fingers, _ellipse(x, y - 0.28, 0.27, 0.34, p.sharp)), t.skin_colour * (
-        1 - 0.14 * _at_most(from_middle, 1)
-    )[:, None]
-
-
-def _patch(p: SimpleNamespace, _: SimpleNamespace, place: list[Floats]) -> tuple[Floats, Floats]:
-    x, y = p.x - 1.1 * (place[0] - 0.5), p.y - 1.3 * (place[1] - 0.5)
-    half = 0.16 + 0.2 * place[2]
-    inside = np.minimum(half - np.abs(x + 0.4 * y), 0.8 * half - np.abs(y - 0.4 * x))
-    return _cover(inside, p.sharp), rgb(*(0.1 + 0.8 * place[i] for i in (3, 4, 2)))
-
-
-_Occluder = Callable[[SimpleNamespace, SimpleNamespace, list[Floats]], tuple[Floats, Floats]]
-_OCCLUDERS: dict[str, _Occluder] = {
-    "glasses": _glasses,
-    "sunglasses": _sunglasses,
-    "mask": _mask,
-    "hat": _hat,
-    "hand": _hand,
-    "patch": _patch,
-}
-
-
-def _light(c: _Canvas, n: SimpleNamespace) -> None:
+def _light(c: Canvas, n: SimpleNamespace) -> None:
     """Lambert's law on the head, fading around it; colour cast and exposure on everything."""
     strength = 1.35 / np.sqrt(1 + n.light_x**2 + n.light_y**2)
     limit = np.float32(1.1)
@@ -414,9 +254,9 @@ def _light(c: _Canvas, n: SimpleNamespace) -> None:
     shade += c.Y.clip(-limit, limit) * n.light_y
     shade += c.z
     shade *= strength
-    shade.clip(_ZERO, _INFINITY, out=shade)
+    shade.clip(ZERO, INFINITY, out=shade)
     shade -= 0.6
-    shade *= _unit(4 - 2.5 * c.radius)
+    shade *= unit_interval(4 - 2.5 * c.radius)
     shade -= 0.4
     shade *= n.contrast
     shade += 1
@@ -432,7 +272,7 @@ def _photograph(image: Floats, n: SimpleNamespace) -> Bytes:
     noise = _noise(n.key, image.shape)
     noise *= n.noise[..., None]
     image += noise
-    image = _unit(image)
+    image = unit_interval(image)
     image *= 255
     image += 0.5
     return image.astype(np.uint8)

@@ -17,7 +17,7 @@ from hypersphere.data import Fitted, ImageSource, InMemory, NamedImages
 from hypersphere.evaluation import Verification, embed, verify_pairs
 from hypersphere.evaluation.protocols import read_pairs
 from hypersphere.geometry import normalize
-from hypersphere.pocket import PocketFaces, verification_pairs
+from hypersphere.pocket import VALIDATION, PocketFaces, verification_pairs
 from hypersphere.training.checkpoints import load_weights
 from hypersphere.training.data import readable_held_out
 from hypersphere.training.finished_run import run_embedder
@@ -138,7 +138,7 @@ def unseen_pairs(recipe: Recipe, identities: int = _IDENTITIES, pairs: int = _PA
         images_per_identity=10,
         size=data.size,
         seed=data.seed,
-        first_identity=10_000_000,
+        first_identity=VALIDATION.start,
         difficulty=data.difficulty,
         grey=data.grey,
     )

@@ -11,12 +11,10 @@ from hypersphere.core.config import digest
 from hypersphere.core.files import whole_file
 from hypersphere.core.read_arrays import read_npy
 from hypersphere.data import ArraySource, ImageSource, Subset
-from hypersphere.pocket import PocketFaces
+from hypersphere.pocket import TEST, PocketFaces
 from hypersphere.training.data import training_source
 from hypersphere.training.recipe import DataSettings
 
-FIRST_UNSEEN = 30_000_000
-"""Nobody chose a setting by looking at these people or those after them, up to 40,000,000."""
 UNSEEN, IMAGES = 400, 10
 NEW_IMAGES = 100
 """Of every class, for testing classifiers: those after the ones trained on."""
@@ -74,7 +72,7 @@ def training_images(data: DataSettings, folder: Path, *, new: bool = False) -> t
 
 def unseen_images(data: DataSettings, folder: Path) -> ArraySource:
     """400 people never seen, of the kind that a recipe trains on."""
-    return painted(_faces(data, UNSEEN, IMAGES, FIRST_UNSEEN), folder)
+    return painted(_faces(data, UNSEEN, IMAGES, TEST.start), folder)
 
 
 def unseen_labels() -> npt.NDArray[np.int64]:

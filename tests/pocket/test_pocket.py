@@ -59,7 +59,7 @@ def test_painting_in_parts_leaves_no_trace(size: tuple[int, int], monkeypatch: p
     for pixels in (1, 3 * size[0] * size[1], 10**9):
         monkeypatch.setattr(paint, "_CHUNK", pixels)
         assert np.array_equal(painted(range(30), size, 2.5), whole)
-    monkeypatch.setattr(paint._Canvas, "rows", lambda *_: slice(None))
+    monkeypatch.setattr(paint.Canvas, "rows", lambda *_: slice(None))
     assert np.array_equal(painted(range(30), size, 2.5), whole)
 
 
