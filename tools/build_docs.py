@@ -13,8 +13,8 @@ import torch
 
 from hypersphere.bench import FLOOR, Measured, draw_head_panels
 from hypersphere.data import Augmentation
-from hypersphere.engines import ScoreFunction, Similarity
-from hypersphere.losses.margins import AngularMargin, BoundedAngle, Psi
+from hypersphere.engines import Similarity
+from hypersphere.losses import AmpFace, ArcFace, CosFace, NormFace, Objective, SphereFace, SphereFaceR
 from hypersphere.plots import new_figure, save_figure
 from hypersphere.pocket import PocketFaces, contact_sheet
 from hypersphere.theory import ITEMS, TOY_LOSSES, draw_toy, solve_toy
@@ -35,13 +35,13 @@ HEADS = (
     "CCE (no margin)",
 )
 
-MARGINS: dict[str, ScoreFunction] = {
-    "cos θ (no margin)": AngularMargin(),
-    "CosFace, m = 0.35": AngularMargin(m3=0.35),
-    "ArcFace, m = 0.5": AngularMargin(m2=0.5),
-    "AmpFace, m = 0.35": AngularMargin(m0=0.35),
-    "SphereFace-R v1, m = 1.5": BoundedAngle(m1=1.5),
-    "SphereFace, m = 4: ψ(θ)": Psi(4),
+MARGINS: dict[str, Objective] = {
+    "cos θ (no margin)": NormFace(),
+    "CosFace, m = 0.35": CosFace(margin=0.35),
+    "ArcFace, m = 0.5": ArcFace(margin=0.5),
+    "AmpFace, m = 0.35": AmpFace(margin=0.35),
+    "SphereFace-R v1, m = 1.5": SphereFaceR(margin=1.5, version=1),
+    "SphereFace, m = 4: ψ(θ)": SphereFace(margin=4, anneal=None),
 }
 
 REAL_LOSSES = {
@@ -67,8 +67,8 @@ def draw_margins() -> Any:
     angles = torch.linspace(0, math.pi, 721, dtype=torch.float64)
     figure = new_figure(7.0, 3.6)
     axes = figure.add_subplot()
-    for name, curve in MARGINS.items():
-        axes.plot(angles.rad2deg(), curve.value(angles.cos()), label=name)
+    for name, loss in MARGINS.items():
+        axes.plot(angles.rad2deg(), loss.with_margin(angles.cos()), label=name)
     axes.set(xlabel="target angle θ (degrees)", ylabel="target logit / s", xlim=(0, 180), xticks=range(0, 181, 30))
     axes.legend(loc="lower left")
     return figure

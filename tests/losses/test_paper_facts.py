@@ -456,3 +456,76 @@ def test_the_bias_of_sphereface2_goes_by_a_word_too() -> None:
     x, y = torch.randn(6, 4), torch.arange(6) % 5
     heads[1].load_state_dict(heads[0].state_dict())
     assert torch.equal(heads[0](x, y), heads[1](x, y))
+
+
+# -------------------------------------------------------------------------------- what the docstrings say losses equal
+
+
+def with_gradients(head: hs.Head, x: Tensor, y: Tensor, **rows: Tensor) -> tuple[Tensor, Tensor, Tensor | None]:
+    """Loss, gradient of the embeddings, gradient of the prototypes."""
+    x = x.clone().requires_grad_()
+    loss = head(x, y, **rows)
+    loss.backward()
+    assert x.grad is not None
+    return loss.detach(), x.grad, head.weight.grad
+
+
+def test_curricularface_is_arcface_while_no_negative_is_hard() -> None:
+    w = simplex(5)
+    x, y = w + 0.05 * sphere(5, 5, 0), torch.arange(5)
+    angle = torch.arccos(ref.cosines(x, w))
+    assert (torch.cos(angle.diagonal() + 0.5) > ref.cosines(x, w)[~torch.eye(5, dtype=torch.bool)].max()).all()
+    curricular, arcface = (head_at(name, w, scale=16.0) for name in ("curricularface", "arcface"))
+    torch.testing.assert_close(with_gradients(curricular, x, y), with_gradients(arcface, x, y), rtol=1e-12, atol=1e-15)
+
+
+def test_the_boundary_of_the_circle_loss_is_a_circle() -> None:
+    """Circle Loss sec. 3.3: it compares s (cos_j^2 + (1 - cos_y)^2 - 2 m^2) with 0 while both weights are positive."""
+    s, m = 16.0, 0.25
+    w = torch.tensor([[1.0, 0.0, 0.0], [0.6, 0.8, 0.0], [0.5, 0.0, 0.75**0.5]], dtype=torch.float64)
+    x, y = torch.tensor([[0.9, 0.3, 0.2]], dtype=torch.float64), torch.tensor([0])
+    cos = ref.cosines(x, w)[0]
+    assert (cos > -m).all()
+    wanted = torch.nn.functional.softplus((s * cos[1:] ** 2).logsumexp(0) + s * (1 - cos[0]) ** 2 - 2 * s * m**2)
+    assert value(head_at("circle", w, scale=s, margin=m), x, y) == pytest.approx(float(wanted), rel=1e-12)
+
+
+def test_ldam_is_gm_softmax_with_a_margin_by_class() -> None:
+    """Largest Margins, sec. 3.1."""
+    x, w, y = sphere(6, 4, 0), sphere(5, 4, 1), torch.tensor([0, 1, 2, 3, 4, 0])
+    counts = torch.tensor([100.0, 50.0, 10.0, 3.0, 1.0], dtype=torch.float64)
+    margins = (0.5 * counts**-0.25)[y]
+    ldam = with_gradients(head_at("ldam", w, scale=9.0, max_margin=0.5, class_counts=counts), x, y)
+    gm = with_gradients(head_at("gm_softmax", w, scale=9.0), x, y, beta1=-margins, beta2=-margins)
+    torch.testing.assert_close(ldam, gm, rtol=1e-12, atol=1e-15)
+
+
+def test_c_contrastive_without_a_margin_is_the_center_loss_of_the_prototypes() -> None:
+    x, w, y = 2 * sphere(6, 4, 0), 3 * sphere(5, 4, 1), torch.tensor([0, 1, 2, 3, 4, 0])
+    center = head_at("center", w, normalize=True)
+    with torch.no_grad():
+        center.objective.centers.copy_(w)
+    center.zero_grad()
+    loss, dx, dw = with_gradients(head_at("c_contrastive", w, margin=0.0), x, y)
+    half, half_dx, _ = with_gradients(center, x, y)
+    assert dw is not None
+    torch.testing.assert_close((loss, dx, dw), (2 * half, 2 * half_dx, 2 * center.objective.centers.grad))
+
+
+@pytest.mark.parametrize("scale", [1e3, 1e5])
+def test_lm_softmax_becomes_the_sample_margin(scale: float) -> None:
+    """0 <= LSE(s c_j)/s - max c_j <= log(k - 1)/s."""
+    x, w, y = sphere(6, 4, 0), sphere(5, 4, 1), torch.tensor([0, 1, 2, 3, 4, 0])
+    margin, smooth = value(head_at("sample_margin", w), x, y), value(head_at("lm_softmax", w, scale=scale), x, y)
+    assert 0 <= smooth - margin + 1e-12 <= math.log(4) / scale + 2e-12
+
+
+@pytest.mark.parametrize("k", [3, 10])
+def test_regularizers_of_the_simplex(k: int) -> None:
+    x, y = sphere(2, k, 0), torch.tensor([0, 1])
+    assert value(head_at("zero_centroid", simplex(k)), x, y) == pytest.approx(0.0, abs=1e-12)
+    total = float((sphere(k, k, 1).sum(0) ** 2).sum())
+    assert value(head_at("zero_centroid", sphere(k, k, 1)), x, y) == pytest.approx(100 / k**2 * total, rel=1e-9)
+    for t in (1.0, 2.0, 5.0):
+        energy = value(head_at("hyperspherical_energy", simplex(k), exponent=t), x, y)
+        assert energy == pytest.approx((2 * k / (k - 1)) ** (-t / 2), rel=1e-9)

@@ -94,6 +94,7 @@ PAIRS: list[tuple[str, dict[str, Any], str, dict[str, Any]]] = [
     ("l_softmax", {"margin": 1}, "softmax", {"bias": False}),
     ("normface", {"normalize": "prototypes"}, "modified_softmax", {}),
     ("focal", {"gamma": 0.0, "bias": False}, "softmax", {"bias": False}),
+    ("focal", {"gamma": 0.0}, "softmax", {}),
     ("softmax", {}, "softmax", {"bias": False}),
     ("label_smoothing", {"smoothing": 0.0}, "softmax", {}),
     ("label_aware_smoothing", {"head_smoothing": 0.0}, "softmax", {}),

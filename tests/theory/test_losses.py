@@ -8,7 +8,7 @@ import pytest
 import torch
 
 import hypersphere as hs
-from hypersphere.losses.margins import Psi
+from hypersphere.losses.margins import psi
 from hypersphere.theory import (
     Setting,
     half_nearest_angle,
@@ -123,9 +123,8 @@ def test_the_closed_form_is_the_first_root(margins: dict[str, float]) -> None:
 def test_any_loss_has_a_termination_angle() -> None:
     """SphereFace's psi with m = 2 equals cos(2 theta) on its first piece."""
     setting = Setting(m1=2.0)
-    psi = Psi(2)
     found = termination_angle_of(
-        lambda angle: 64 * psi.value(torch.from_numpy(np.cos(np.atleast_1d(angle)))).numpy().reshape(np.shape(angle)),
+        lambda angle: 64 * psi(torch.from_numpy(np.cos(np.atleast_1d(angle))), 2).numpy().reshape(np.shape(angle)),
         setting.log_weight(),
     )
     assert found == pytest.approx(termination_angle(setting), rel=1e-7)

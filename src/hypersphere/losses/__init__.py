@@ -1,17 +1,24 @@
-"""Objectives: the softmax family, binary, agents, pairs and regularisers, one registry for all."""
+"""Losses by family, one registry for all: softmax, margins, binary, proxies, pairs and regularisers."""
 
-from hypersphere.losses.angular import RELEASED_ANNEAL, LSoftmax, SphereFace
+from hypersphere.losses.angular import RELEASED_ANNEAL, LSoftmax, SphereFace, SphereFaceR
 from hypersphere.losses.batch import OBJECTIVES, Batch, Objective, SampleLoss
 from hypersphere.losses.largest_margins import LDAM, GMSoftmax, LMSoftmax
 from hypersphere.losses.logits import Logits
-from hypersphere.losses.margin_softmax import AmpFace, ArcFace, CoCo, CosFace, SphereFaceR, Unified
+from hypersphere.losses.margin_softmax import AmpFace, ArcFace, Circle, CosFace, CurricularFace, Unified
 from hypersphere.losses.pairs import Contrastive, Triplet
 from hypersphere.losses.proxies import CContrastive, CTriplet
-from hypersphere.losses.quality import Circle, CurricularFace
 from hypersphere.losses.regularizers import Center, HypersphericalEnergy, SampleMargin, ZeroCentroid
 from hypersphere.losses.sampled import Sample
 from hypersphere.losses.sharded import ShardedBatch
-from hypersphere.losses.softmax import Focal, LabelAwareSmoothing, LabelSmoothing, ModifiedSoftmax, NormFace, Softmax
+from hypersphere.losses.softmax import (
+    CoCo,
+    Focal,
+    LabelAwareSmoothing,
+    LabelSmoothing,
+    ModifiedSoftmax,
+    NormFace,
+    Softmax,
+)
 from hypersphere.losses.sphereface2 import SphereFace2
 
 __all__ = [

@@ -1,4 +1,4 @@
-"""L-Softmax and A-Softmax: psi(theta) on the target, annealed from plain softmax."""
+"""Softmax with a multiplied angle on the target: SphereFace (A-Softmax), L-Softmax, and SphereFace-R."""
 
 from __future__ import annotations
 
@@ -8,17 +8,18 @@ import torch
 from torch import Tensor
 
 from hypersphere.core import check_positive, check_range, nearest
-from hypersphere.engines import softplus
+from hypersphere.engines import DividedAngle, ScoreFunction, softplus
 from hypersphere.losses.batch import OBJECTIVES, Batch, SampleLoss
 from hypersphere.losses.logits import Logits
-from hypersphere.losses.margins import Psi, apply_margin, check_margin_grad
+from hypersphere.losses.margin_softmax import MarginSoftmax
+from hypersphere.losses.margins import bounded_angular_margin, check_margin_grad, detach_margin, psi, psi_of_real
 
 RELEASED_ANNEAL: Mapping[str, float] = {"base": 1000.0, "gamma": 0.12, "power": 1.0, "minimum": 5.0}
 """The schedule of SphereFace's released code: lambda reaches 5 at step 1,659."""
 
 
 class AnnealedLoss(SampleLoss):
-    """A loss whose target is (lambda cos + psi) / (1 + lambda) (SphereFace App. G), lambda falling step by step."""
+    """A loss whose target is (lambda cos_y + psi(theta_y)) / (1 + lambda) (SphereFace App. G), lambda falling."""
 
     step: Tensor
 
@@ -26,7 +27,7 @@ class AnnealedLoss(SampleLoss):
         super().__init__()
         if margin not in (1, 2, 3, 4):
             raise ValueError(f"margin={margin!r} must be one of the integers 1, 2, 3, 4; sphereface_r takes a real one")
-        self.psi = Psi(int(margin))
+        self.margin = int(margin)
         self.detached = check_margin_grad(margin_grad)
         self.anneal = None if anneal is None else _check_anneal(anneal)
         self.register_buffer("step", torch.zeros((), dtype=torch.int64))
@@ -42,10 +43,11 @@ class AnnealedLoss(SampleLoss):
         falling = self.anneal["base"] * (1 + self.anneal["gamma"] * step) ** -self.anneal["power"]
         return falling.clamp(min=self.anneal["minimum"])
 
-    def with_margin(self, cosine: Tensor) -> Tensor:
-        """(lambda cos_y + psi(theta_y)) / (1 + lambda)."""
-        weight = self.annealing().to(cosine.dtype)
-        return (weight * cosine + apply_margin(cosine, self.psi, detached=self.detached)) / (1 + weight)
+    def with_margin(self, cos_y: Tensor) -> Tensor:
+        target, weight = psi(cos_y, self.margin), self.annealing().to(cos_y.dtype)
+        if self.detached:
+            target = detach_margin(target, cos_y)
+        return (weight * cos_y + target) / (1 + weight)
 
 
 def _check_anneal(anneal: Mapping[str, float]) -> dict[str, float]:
@@ -67,11 +69,19 @@ class SphereFace(AnnealedLoss):
     While annealed, psi stands for (lambda cos_y + psi(theta_y)) / (1 + lambda) (App. G).
 
     Args:
-        margin: m, an integer from 1 (modified softmax) to 4.
+        margin: m, an integer from 1 to 4.
         scale: None for ||x|| as in the paper; a number for the variant with normalised features.
         anneal: base, gamma, power and minimum of lambda = max(minimum, base (1 + gamma step)^-power), by default the
             released code's; None for lambda = 0. `head.advance()` moves the step.
         margin_grad: `exact`, or `detached`.
+
+    When to use:
+        To reproduce SphereFace. Call `head.advance()` once per optimizer step, since without annealing it hardly
+        trains. `sphereface_r` needs no annealing.
+
+    What it equals:
+        With `margin=1` it is `modified_softmax`, annealed or not, and with a `scale` too and `anneal=None` it is
+        `normface` with that scale, fixed. With a `scale` and `anneal=None` it is `sphereface_r` v0 with the same m.
 
     References:
         SphereFace, eq. 7 and App. G.
@@ -83,8 +93,6 @@ class SphereFace(AnnealedLoss):
     def __init__(
         self,
         *,
-        dim: int,
-        num_classes: int,
         margin: int = 4,
         scale: float | None = None,
         anneal: Mapping[str, float] | None = RELEASED_ANNEAL,
@@ -109,9 +117,15 @@ class LSoftmax(AnnealedLoss):
     L = -log( e^{||w_y|| ||x|| psi(theta_y)} / (e^{||w_y|| ||x|| psi(theta_y)} + sum_{j != y} e^{w_j.x}) )
 
     Args:
-        margin: m, an integer from 1 (softmax without bias) to 4.
+        margin: m, an integer from 1 to 4.
         anneal: as for `sphereface`.
         margin_grad: `exact`, or `detached`.
+
+    When to use:
+        Closed sets, as a regulariser; m = 2 is the easiest to train.
+
+    What it equals:
+        With `margin=1` it is `softmax` with `bias=False`, annealed or not.
 
     References:
         Liu et al., Large-Margin Softmax Loss, eqs. 4-6; annealed as SphereFace App. G.
@@ -125,8 +139,6 @@ class LSoftmax(AnnealedLoss):
     def __init__(
         self,
         *,
-        dim: int,
-        num_classes: int,
         margin: int = 4,
         anneal: Mapping[str, float] | None = RELEASED_ANNEAL,
         margin_grad: str = "exact",
@@ -135,8 +147,55 @@ class LSoftmax(AnnealedLoss):
 
     def samples(self, batch: Batch) -> Tensor:
         negatives = batch.reduce("logsumexp", normalize_embeddings=False, normalize_prototypes=False)
-        length = batch.norms * batch.target_norms()
-        return softplus(negatives.value - length * self.with_margin(negatives.target / length))
+        lengths = batch.norms * batch.target_norms()
+        return softplus(negatives.value - lengths * self.with_margin(negatives.target / lengths))
 
     def logits(self, batch: Batch) -> Logits:
         return Logits(normalize_embeddings=False, normalize_prototypes=False)
+
+
+@OBJECTIVES.register("sphereface_r")
+class SphereFaceR(MarginSoftmax):
+    r"""SphereFace-R: a multiplicative angular margin with a real m, on the target or on the negatives.
+
+    v0: target s psi(theta_y), psi(theta) = (-1)^k cos(m theta) - 2k on [k pi/m, (k+1) pi/m], negatives s cos_j
+    v1: target s cos(min(m, pi/theta_y) theta_y), negatives s cos_j
+    v2: target s cos_y, negatives s cos(theta_j / m)
+
+    Args:
+        scale: s.
+        margin: m, at least 1. The peers' settings are 1.5 with s = 30 for v0 and v1, and 1.4 with s = 60 for v2.
+        version: 0, 1 or 2. What SphereFace2 compares itself with under the name of SphereFace is 0.
+        margin_grad: `detached` (the paper's characteristic gradient detachment), or `exact`.
+
+    When to use:
+        Where a multiplicative margin should train without annealing.
+
+    What it equals:
+        With `margin=1`, v1 and v2 are `normface` with a fixed scale. With m = 1, 2, 3 or 4, v0 is `sphereface` with
+        that scale and `anneal=None`. Up to theta_y = pi/m, v0 is v1, and v1 with `margin_grad="exact"` is `unified`
+        with m1 = m.
+
+    References:
+        Liu et al., SphereFace Revived; SphereFace2, Table 5 (v0) and App. F (v1).
+
+    Example:
+        >>> head = hs.create_head("sphereface_r", dim=512, num_classes=8631, version=2, scale=60, margin=1.4)
+    """
+
+    def __init__(
+        self, *, scale: float = 30.0, margin: float = 1.5, version: int = 1, margin_grad: str = "detached"
+    ) -> None:
+        super().__init__(scale=scale, margin_grad=margin_grad)
+        self.margin = check_range("margin", margin, 1)
+        if version not in (0, 1, 2):
+            raise ValueError(f"version={version!r} must be 0 or 1 (margin on the target), or 2 (on the negatives)")
+        self.version = version
+
+    def with_margin(self, cos_y: Tensor) -> Tensor:
+        if self.version == 2:
+            return cos_y
+        return psi_of_real(cos_y, self.margin) if self.version == 0 else bounded_angular_margin(cos_y, m1=self.margin)
+
+    def negative_function(self, batch: Batch) -> ScoreFunction:
+        return DividedAngle(self.margin, self.detached) if self.version == 2 else self.similarity

@@ -24,6 +24,13 @@ class LMSoftmax(SampleLoss):
     Args:
         scale: s.
 
+    When to use:
+        Balanced classes: the largest margins with one parameter. Add `zero_centroid` where classes are imbalanced.
+
+    What it equals:
+        s times it is the limit of `gm_softmax` for beta2 far below 0: the softmax without its target in the
+        denominator.
+
     References:
         Learning Towards the Largest Margins, eq. 3.5.
 
@@ -31,7 +38,7 @@ class LMSoftmax(SampleLoss):
         >>> head = hs.create_head("lm_softmax", dim=3, num_classes=8, scale=20)
     """
 
-    def __init__(self, *, dim: int, num_classes: int, scale: float = 64.0) -> None:
+    def __init__(self, *, scale: float = 64.0) -> None:
         super().__init__()
         self.scale = check_positive("scale", scale)
 
@@ -60,6 +67,13 @@ class GMSoftmax(SampleLoss):
         `head(embeddings, labels, alpha1=..., beta1=..., alpha2=..., beta2=...)` takes (N,) tensors that replace the
         numbers sample by sample.
 
+    When to use:
+        Theory, and margins that differ by sample.
+
+    What it equals:
+        Without options it is `normface` with a fixed scale, with beta1 = beta2 = -m it is `cosface` with margin m, and
+        with beta2 far below 0 it is s times `lm_softmax`.
+
     References:
         Learning Towards the Largest Margins, eq. 3.3.
 
@@ -72,8 +86,6 @@ class GMSoftmax(SampleLoss):
     def __init__(
         self,
         *,
-        dim: int,
-        num_classes: int,
         scale: float = 64.0,
         alpha1: float = 1.0,
         beta1: float = 0.0,
@@ -87,6 +99,14 @@ class GMSoftmax(SampleLoss):
         _check_alphas(torch.tensor(self.defaults["alpha1"]), torch.tensor(self.defaults["alpha2"]))
 
     def samples(self, batch: Batch) -> Tensor:
+        alpha1, beta1, alpha2, beta2 = self._parameters_of(batch)
+        negatives = batch.reduce("logsumexp", scale=self.scale)
+        target1 = self.scale * (alpha1 * negatives.target + beta1)
+        target2 = self.scale * (alpha2 * negatives.target + beta2)
+        return torch.logaddexp(target2, negatives.value) - target1
+
+    def _parameters_of(self, batch: Batch) -> list[Tensor]:
+        """Return alpha1, beta1, alpha2 and beta2, (N,) where the call gave them and 0-d elsewhere."""
         x = batch.embeddings
         values = {name: x.new_full((), value) for name, value in self.defaults.items()}
         values |= {name: row.to(x) for name, row in batch.rows.items()}
@@ -95,10 +115,7 @@ class GMSoftmax(SampleLoss):
                 if not bool(values[name].isfinite().all()):
                     raise ValueError(f"{name} holds NaN or infinity")
             _check_alphas(values["alpha1"], values["alpha2"])
-        negatives = batch.reduce("logsumexp", scale=self.scale)
-        target1 = self.scale * (values["alpha1"] * negatives.target + values["beta1"])
-        target2 = self.scale * (values["alpha2"] * negatives.target + values["beta2"])
-        return torch.logaddexp(target2, negatives.value) - target1
+        return [values[name] for name in self.row_parameters]
 
     def logits(self, batch: Batch) -> Logits:
         return Logits(scale=self.scale)
@@ -125,8 +142,15 @@ class LDAM(SampleLoss):
         max_margin: the margin of the rarest class, in (0, 2].
         scale: s; 30 in LDAM's code, 5 in Largest Margins' experiments.
 
+    When to use:
+        Imbalanced classes whose counts are known.
+
+    What it equals:
+        With equal counts it is `cosface` with `margin=max_margin`. It is `gm_softmax` with beta1 = beta2 = -D_y sample
+        by sample (Largest Margins sec. 3.1).
+
     References:
-        Cao et al., LDAM, eqs. 10-13; GM-Softmax with alpha = 1, beta = -C n_y^{-1/4} (Largest Margins sec. 3.1).
+        Cao et al., LDAM, eqs. 10-13; Largest Margins, sec. 3.1.
 
     Example:
         >>> head = hs.create_head("ldam", dim=64, num_classes=3, class_counts=[500, 50, 5])
@@ -137,7 +161,6 @@ class LDAM(SampleLoss):
     def __init__(
         self,
         *,
-        dim: int,
         num_classes: int,
         class_counts: Sequence[int] | Tensor | None = None,
         max_margin: float = 0.5,

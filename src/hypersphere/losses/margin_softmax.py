@@ -1,4 +1,4 @@
-"""Softmax of scaled cosines with a margin: CosFace, ArcFace, AmpFace, all of them together, and SphereFace-R."""
+"""Softmax of scaled cosines with a margin: CosFace, ArcFace, AmpFace, all of them together, CurricularFace, Circle."""
 
 from __future__ import annotations
 
@@ -8,86 +8,73 @@ import torch
 from torch import Tensor
 
 from hypersphere.core import check_integer, check_positive, check_range
-from hypersphere.engines import DividedAngle, Similarity, softplus
-from hypersphere.geometry import with_derivative
+from hypersphere.engines import CircleNegative, Modulated, ScoreFunction, Similarity, softplus
 from hypersphere.losses.batch import OBJECTIVES, Batch, SampleLoss
 from hypersphere.losses.logits import Logits
-from hypersphere.losses.margins import AngularMargin, BoundedAngle, ExtendedAngle, apply_margin, check_margin_grad
+from hypersphere.losses.margins import adjust, angular_margin, check_margin_grad, detach_margin
 
 
-class CosineLoss(SampleLoss):
-    """Softmax of s f(cos_y) against s g(cos_j): a fixed scale, a margin f on the target, an adjustment g of all.
+class MarginSoftmax(SampleLoss):
+    r"""Softmax of the target s f(cos_y) against the negatives s g(cos_j).
 
-    The margins may grow linearly from none to their full size over the first `margin_steps` steps of `advance()`; the
-    step is part of the state.
+    L = -log( e^{s f(cos_y)} / (e^{s f(cos_y)} + sum_{j != y} e^{s g(cos_j)}) )
+      = softplus( log sum_{j != y} e^{s g(cos_j)} - s f(cos_y) )
+
+    A subclass writes f, its margin, in `with_margin`. g is SphereFace2's similarity adjustment, cos_j itself unless
+    `power` is given, and max(0, g) with the wrong-class ReLU.
     """
 
     step: Tensor
 
     def __init__(
         self,
-        scale: float,
-        margin: AngularMargin,
         *,
-        adjust: Similarity | None = None,
-        detached: bool = False,
+        scale: float,
+        power: float = 1.0,
+        wrong_class_relu: bool = False,
+        margin_grad: str = "exact",
         margin_steps: int = 0,
     ) -> None:
         super().__init__()
         self.scale = check_positive("scale", scale)
-        self.margin = margin
-        self.adjust = adjust or Similarity()
-        self.detached = detached
+        self.similarity = Similarity(check_positive("power", power))
+        self.wrong_class_relu = wrong_class_relu
+        self.detached = check_margin_grad(margin_grad)
         self.margin_steps = check_integer("margin_steps", margin_steps, 0)
         if margin_steps:
             self.register_buffer("step", torch.zeros((), dtype=torch.int64))
+
+    def samples(self, batch: Batch) -> Tensor:
+        negatives = batch.reduce("logsumexp", self.negative_function(batch), scale=self.scale)
+        target = self.with_margin(negatives.target)
+        if self.detached:
+            target = detach_margin(target, self.g(negatives.target))
+        return softplus(negatives.value - self.scale * target)
+
+    def negative_function(self, batch: Batch) -> ScoreFunction:
+        """Return what the loss makes of a negative's cosine: g(cos_j), or max(0, g(cos_j))."""
+        return Similarity(self.similarity.power, relu=self.wrong_class_relu)
+
+    def g(self, cosine: Tensor) -> Tensor:
+        """Return the adjusted cosine, which is the cosine itself for `power=1`."""
+        return adjust(cosine, self.similarity)
+
+    def scheduled(self, margin: float, none: float = 0.0) -> Tensor | float:
+        """Return the margin of this step, which grows linearly from `none` over `margin_steps` calls of `advance`."""
+        if not self.margin_steps or margin == none:
+            return margin
+        return margin + (1 - (self.step.to(torch.float64) / self.margin_steps).clamp(max=1)) * (none - margin)
 
     def advance(self) -> None:
         if self.margin_steps:
             self.step += 1
 
-    def in_force(self, margin: AngularMargin) -> AngularMargin:
-        """As much of a margin as this step has."""
-        if not self.margin_steps:
-            return margin
-        return margin.grown((self.step.to(torch.float64) / self.margin_steps).clamp(max=1))
-
-    def samples(self, batch: Batch) -> Tensor:
-        negatives = batch.reduce("logsumexp", self.adjust, scale=self.scale)
-        return softplus(negatives.value - self.scale * self.with_margin(negatives.target))
-
     def logits(self, batch: Batch) -> Logits:
-        return Logits(Similarity(self.adjust.power), self.scale)
-
-    def with_margin(self, cosine: Tensor) -> Tensor:
-        """The target's cosine after margin and adjustment."""
-        return apply_margin(
-            cosine, self.in_force(self.margin), detached=self.detached, adjust=Similarity(self.adjust.power)
-        )
-
-
-@OBJECTIVES.register("coco")
-class CoCo(CosineLoss):
-    r"""Congenerous cosine loss: softmax of cosines with a fixed scale.
-
-    L = -log( e^{s cos_y} / sum_j e^{s cos_j} )
-
-    Args:
-        scale: s, 30 as in SphereFace2's comparison.
-
-    References:
-        Liu et al., Learning Deep Features via Congenerous Cosine Loss; SphereFace2, Table 5; NormFace with s fixed.
-
-    Example:
-        >>> head = hs.create_head("coco", dim=512, num_classes=8631)
-    """
-
-    def __init__(self, *, dim: int, num_classes: int, scale: float = 30.0) -> None:
-        super().__init__(scale, AngularMargin())
+        return Logits(self.similarity, self.scale)
 
 
 @OBJECTIVES.register("cosface")
-class CosFace(CosineLoss):
+class CosFace(MarginSoftmax):
     r"""Additive cosine margin.
 
     L = -log( e^{s (cos_y - m)} / (e^{s (cos_y - m)} + sum_{j != y} e^{s cos_j}) )
@@ -99,6 +86,13 @@ class CosFace(CosineLoss):
         margin_grad: the same either way, since the margin is a constant; taken so that all margins are called alike.
         margin_steps: the margin grows linearly from none over so many steps of `head.advance()`.
 
+    When to use:
+        The first choice for many identities: it is stable and strong, and has no angle to differentiate.
+
+    What it equals:
+        With `margin=0` it is `normface` with a fixed scale. It is `unified` with m3 alone, `gm_softmax` with
+        beta1 = beta2 = -m, and `ldam` with equal class counts.
+
     References:
         Wang et al., CosFace; m3 of Largest Margins eq. 3.1 and of the AmpFace appendix.
 
@@ -109,29 +103,21 @@ class CosFace(CosineLoss):
     def __init__(
         self,
         *,
-        dim: int,
-        num_classes: int,
         scale: float = 64.0,
         margin: float = 0.35,
         power: float = 1.0,
         margin_grad: str = "exact",
         margin_steps: int = 0,
     ) -> None:
-        super().__init__(
-            scale,
-            AngularMargin(),
-            adjust=Similarity(check_positive("power", power)),
-            detached=check_margin_grad(margin_grad),
-            margin_steps=margin_steps,
-        )
-        self.outer = AngularMargin(m3=check_range("margin", margin, 0, 2))
+        super().__init__(scale=scale, power=power, margin_grad=margin_grad, margin_steps=margin_steps)
+        self.margin = check_range("margin", margin, 0, 2)
 
-    def with_margin(self, cosine: Tensor) -> Tensor:
-        return super().with_margin(cosine) - self.in_force(self.outer).m3
+    def with_margin(self, cos_y: Tensor) -> Tensor:
+        return self.g(cos_y) - self.scheduled(self.margin)
 
 
 @OBJECTIVES.register("arcface")
-class ArcFace(CosineLoss):
+class ArcFace(MarginSoftmax):
     r"""Additive angular margin.
 
     L = -log( e^{s cos(theta_y + m)} / (e^{s cos(theta_y + m)} + sum_{j != y} e^{s cos_j}) )
@@ -143,6 +129,12 @@ class ArcFace(CosineLoss):
         margin_grad: `exact`, or `detached` as InsightFace and OpenSphere train.
         margin_steps: the margin grows linearly from none over so many steps of `head.advance()`.
 
+    When to use:
+        Many identities with clean labels. If training stalls at the start, let the margin grow with `margin_steps`.
+
+    What it equals:
+        With `margin=0` it is `normface` with a fixed scale. It is `unified` with m2 alone.
+
     References:
         Deng et al., ArcFace; m2 of Largest Margins eq. 3.1 and of the AmpFace appendix.
 
@@ -153,37 +145,38 @@ class ArcFace(CosineLoss):
     def __init__(
         self,
         *,
-        dim: int,
-        num_classes: int,
         scale: float = 64.0,
         margin: float = 0.5,
         power: float = 1.0,
         margin_grad: str = "exact",
         margin_steps: int = 0,
     ) -> None:
-        super().__init__(
-            scale,
-            AngularMargin(m2=check_range("margin", margin, 0, math.pi / 2)),
-            adjust=Similarity(check_positive("power", power)),
-            detached=check_margin_grad(margin_grad),
-            margin_steps=margin_steps,
-        )
+        super().__init__(scale=scale, power=power, margin_grad=margin_grad, margin_steps=margin_steps)
+        self.margin = check_range("margin", margin, 0, math.pi / 2)
+
+    def with_margin(self, cos_y: Tensor) -> Tensor:
+        return self.g(angular_margin(cos_y, m2=self.scheduled(self.margin)))
 
 
 @OBJECTIVES.register("ampface")
-class AmpFace(CosineLoss):
+class AmpFace(MarginSoftmax):
     r"""Multiplicative cosine margin, with the wrong-class ReLU.
 
     L = -log( e^{s m0 cos_y} / (e^{s m0 cos_y} + sum_{j != y} e^{s max(0, cos_j)}) )
-
-    Without the ReLU all prototypes at -x have nearly no loss (polar collapse).
 
     Args:
         scale: s.
         margin: m0, in (0, 1].
         wrong_class_relu: max(0, cos_j) on the negatives.
-        margin_grad: `exact`, or `detached` (the slope of cos_y instead of m0 cos_y).
+        margin_grad: `exact`, or `detached` (the derivative of cos_y instead of m0 cos_y).
         margin_steps: the margin grows linearly from none over so many steps of `head.advance()`.
+
+    When to use:
+        It trains about as well as `cosface`. Keep the ReLU on: without it all prototypes at -x have nearly no loss, an
+        optimum without any class (polar collapse).
+
+    What it equals:
+        It is `unified` with m0 alone and the same ReLU.
 
     References:
         Unifying Margin-Based Softmax Losses in Face Recognition, appendix B (m0) and Table 3.
@@ -195,31 +188,28 @@ class AmpFace(CosineLoss):
     def __init__(
         self,
         *,
-        dim: int,
-        num_classes: int,
         scale: float = 64.0,
         margin: float = 0.35,
         wrong_class_relu: bool = True,
         margin_grad: str = "exact",
         margin_steps: int = 0,
     ) -> None:
-        m0 = check_range("margin", check_positive("margin", margin), 0, 1)
         super().__init__(
-            scale,
-            AngularMargin(m0=m0),
-            adjust=Similarity(relu=wrong_class_relu),
-            detached=check_margin_grad(margin_grad),
-            margin_steps=margin_steps,
+            scale=scale, wrong_class_relu=wrong_class_relu, margin_grad=margin_grad, margin_steps=margin_steps
         )
+        self.margin = check_range("margin", check_positive("margin", margin), 0, 1)
+
+    def with_margin(self, cos_y: Tensor) -> Tensor:
+        return self.scheduled(self.margin, none=1.0) * cos_y
 
 
 @OBJECTIVES.register("unified")
-class Unified(CosineLoss):
+class Unified(MarginSoftmax):
     r"""All four margins together.
 
-    target s (m0 cos(m1 theta_y + m2) - m3), negatives s cos_j, or s max(0, cos_j)
+    target s (m0 cos(m1 theta_y + m2) - m3), negatives s cos_j, or s max(0, cos_j)    (AmpFace eq. 3)
 
-    With an adjustment g, the target is s (m0 g(cos(m1 theta_y + m2)) - m3) and the negatives s g(cos_j).
+    With an adjustment g, the target is s (m0 g(cos(m1 theta_y + m2)) - m3) and the negatives are s g(cos_j).
 
     Args:
         scale: s.
@@ -232,6 +222,14 @@ class Unified(CosineLoss):
         margin_grad: `exact`, or `detached`.
         margin_steps: the margins grow linearly from none over so many steps of `head.advance()`.
 
+    When to use:
+        To combine margins or to compare them. Turn the ReLU on for m0 < 1 or m1 > 1.
+
+    What it equals:
+        Without options it is `normface` with a fixed scale. With m0, m2 or m3 alone it is `ampface` (the ReLU switched
+        alike), `arcface` or `cosface`. With m1 alone it is `sphereface_r` v1 with `margin_grad="exact"` up to
+        theta_y = pi/m1; beyond, its cosine turns back up.
+
     References:
         Unifying Margin-Based Softmax Losses in Face Recognition, eq. 3 and appendices B-C; Largest Margins, eq. 3.1.
 
@@ -242,8 +240,6 @@ class Unified(CosineLoss):
     def __init__(
         self,
         *,
-        dim: int,
-        num_classes: int,
         scale: float = 64.0,
         m0: float = 1.0,
         m1: float = 1.0,
@@ -254,72 +250,112 @@ class Unified(CosineLoss):
         margin_grad: str = "exact",
         margin_steps: int = 0,
     ) -> None:
-        angular = AngularMargin(m1=check_positive("m1", m1), m2=check_range("m2", m2, 0, math.pi / 2))
         super().__init__(
-            scale,
-            angular,
-            adjust=Similarity(check_positive("power", power), relu=wrong_class_relu),
-            detached=check_margin_grad(margin_grad),
+            scale=scale,
+            power=power,
+            wrong_class_relu=wrong_class_relu,
+            margin_grad=margin_grad,
             margin_steps=margin_steps,
         )
-        self.outer = AngularMargin(m0=check_positive("m0", m0), m3=check_range("m3", m3, 0, 2))
+        self.m0, self.m1 = check_positive("m0", m0), check_positive("m1", m1)
+        self.m2, self.m3 = check_range("m2", m2, 0, math.pi / 2), check_range("m3", m3, 0, 2)
 
-    def with_margin(self, cosine: Tensor) -> Tensor:
-        bent = super().with_margin(cosine)
-        outer = self.in_force(self.outer)
-        amplified = with_derivative(bent, outer.m0 * bent.detach(), 1.0 if self.detached else outer.m0)
-        return amplified - outer.m3
+    def with_margin(self, cos_y: Tensor) -> Tensor:
+        m0, m1 = self.scheduled(self.m0, none=1.0), self.scheduled(self.m1, none=1.0)
+        m2, m3 = self.scheduled(self.m2), self.scheduled(self.m3)
+        return m0 * self.g(angular_margin(cos_y, m1, m2)) - m3
 
 
-@OBJECTIVES.register("sphereface_r")
-class SphereFaceR(SampleLoss):
-    r"""SphereFace-R: a multiplicative angular margin with a real m, on the target or on the negatives.
+@OBJECTIVES.register("curricularface")
+class CurricularFace(MarginSoftmax):
+    r"""ArcFace's target with negatives that grow harder as training proceeds.
 
-    v0: target s psi(theta_y), psi(theta) = (-1)^k cos(m theta) - 2k on [k pi/m, (k+1) pi/m], negatives s cos_j
-    v1: target s cos(min(m, pi/theta_y) theta_y), negatives s cos_j
-    v2: target s cos_y, negatives s cos(theta_j / m)
+    target s cos(theta_y + m); negatives s cos_j where cos_j <= cos(theta_y + m), else s cos_j (t + cos_j)
+
+    t is the running mean of cos_y: t <- momentum t + (1 - momentum) mean(cos_y), moved in training before it is used,
+    averaged over all processes, and part of the state.
 
     Args:
         scale: s.
-        margin: m, at least 1. The peers' settings are 1.5 with s = 30 for v0 and v1, and 1.4 with s = 60 for v2.
-        version: 0, 1 or 2. What SphereFace2 compares itself with under the name of SphereFace is 0.
-        margin_grad: `detached` (the paper's characteristic gradient detachment), or `exact`.
+        margin: m in radians, in [0, pi/2].
+        momentum: of t.
+        margin_grad: `exact`, or `detached`.
+
+    When to use:
+        Large sets with many easy samples, where the hard negatives should count more the better the network is.
+
+    What it equals:
+        Where no negative is harder than the target with its margin, it is `arcface`.
 
     References:
-        Liu et al., SphereFace Revived; SphereFace2, Table 5 (v0) and App. F (v1).
+        Huang et al., CurricularFace, eqs. 5-9 (the paper's target, without the released code's branch past pi - m).
 
     Example:
-        >>> head = hs.create_head("sphereface_r", dim=512, num_classes=8631, version=2, scale=60, margin=1.4)
+        >>> head = hs.create_head("curricularface", dim=512, num_classes=85_742)
     """
 
+    t: Tensor
+
     def __init__(
-        self,
-        *,
-        dim: int,
-        num_classes: int,
-        scale: float = 30.0,
-        margin: float = 1.5,
-        version: int = 1,
-        margin_grad: str = "detached",
+        self, *, scale: float = 64.0, margin: float = 0.5, momentum: float = 0.99, margin_grad: str = "exact"
     ) -> None:
+        super().__init__(scale=scale, margin_grad=margin_grad)
+        self.margin = check_range("margin", margin, 0, math.pi / 2)
+        self.momentum = check_range("momentum", momentum, 0, 1)
+        self.register_buffer("t", torch.zeros(()))
+
+    def with_margin(self, cos_y: Tensor) -> Tensor:
+        return angular_margin(cos_y, m2=self.margin)
+
+    def negative_function(self, batch: Batch) -> ScoreFunction:
+        with torch.no_grad():
+            cos_y = batch.target_cosines()
+            if self.training:
+                self._move(batch, cos_y)
+            return Modulated(self.with_margin(cos_y)[:, None], self.t.to(cos_y.dtype, copy=True))
+
+    def _move(self, batch: Batch, cos_y: Tensor) -> None:
+        labelled = batch.labelled
+        sums = torch.stack([torch.where(labelled, cos_y, 0.0).sum(), labelled.sum().to(cos_y.dtype)])
+        sums = batch.summed_over_rows(sums)
+        moved = self.momentum * self.t + (1 - self.momentum) * (sums[0] / sums[1].clamp(min=1)).to(self.t.dtype)
+        self.t.copy_(torch.where(sums[1] > 0, moved, self.t))
+
+
+@OBJECTIVES.register("circle")
+class Circle(SampleLoss):
+    r"""Circle loss with class-level labels.
+
+    L = log(1 + sum_{j != y} e^{s a_j (cos_j - m)} e^{-s a_y (cos_y - (1 - m))}),
+    a_j = [cos_j + m]_+, a_y = [1 + m - cos_y]_+, both held constant in the gradient    (eqs. 6 and 8)
+
+    Args:
+        scale: the paper's gamma.
+        margin: m, in [-1, 1].
+
+    When to use:
+        Re-identification and retrieval: every cosine is pulled the harder, the farther it is from where it should be.
+
+    What it equals:
+        While all weights are positive, its value is softplus(LSE(s cos_j^2) + s (1 - cos_y)^2 - 2 s m^2), LSE the
+        logsumexp over j != y. So the boundary between two classes is a circle in the plane of cos_j and cos_y.
+
+    References:
+        Sun et al., Circle Loss, eqs. 6 and 8.
+
+    Example:
+        >>> head = hs.create_head("circle", dim=512, num_classes=8631)
+    """
+
+    def __init__(self, *, scale: float = 256.0, margin: float = 0.25) -> None:
         super().__init__()
         self.scale = check_positive("scale", scale)
-        self.margin = check_range("margin", margin, 1)
-        if version not in (0, 1, 2):
-            raise ValueError(f"version={version!r} must be 0 or 1 (margin on the target), or 2 (on the negatives)")
-        self.version = version
-        self.detached = check_margin_grad(margin_grad)
+        self.margin = check_range("margin", margin, -1, 1)
 
     def samples(self, batch: Batch) -> Tensor:
-        negative = DividedAngle(self.margin, self.detached) if self.version == 2 else Similarity()
-        negatives = batch.reduce("logsumexp", negative, scale=self.scale)
-        return softplus(negatives.value - self.scale * self.with_margin(negatives.target))
+        negatives = batch.reduce("logsumexp", CircleNegative(self.margin), scale=self.scale)
+        a_y = (1 + self.margin - negatives.target.detach()).clamp(min=0)
+        return softplus(negatives.value - self.scale * a_y * (negatives.target - (1 - self.margin)))
 
     def logits(self, batch: Batch) -> Logits:
         return Logits(scale=self.scale)
-
-    def with_margin(self, cosine: Tensor) -> Tensor:
-        if self.version == 2:
-            return cosine
-        margin = ExtendedAngle(self.margin) if self.version == 0 else BoundedAngle(m1=self.margin)
-        return apply_margin(cosine, margin, detached=self.detached)

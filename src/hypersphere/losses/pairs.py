@@ -1,6 +1,6 @@
 """Losses on the embeddings of a batch alone: contrastive and triplet.
 
-Distances are squared and between unit vectors (NormFace eqs. 7-8) unless a loss is told otherwise. A row labelled -1
+Distances are squared and between unit vectors (NormFace eqs. 7-8), unless a loss is told otherwise. A row labelled -1
 takes part in no pair.
 """
 
@@ -40,6 +40,12 @@ class Contrastive(Objective):
     Args:
         margin: m, in [0, 4].
 
+    When to use:
+        Small batches of pairs, beside a loss with prototypes.
+
+    What it equals:
+        It is pytorch-metric-learning's `ContrastiveLoss` with squared distances, averaged over all pairs.
+
     References:
         NormFace, eq. 7.
 
@@ -47,7 +53,7 @@ class Contrastive(Objective):
         >>> loss = hs.create_loss("contrastive", margin=1.0)(embeddings, labels)
     """
 
-    def __init__(self, *, margin: float = 1.0, dim: int = 0, num_classes: int = 0) -> None:
+    def __init__(self, *, margin: float = 1.0) -> None:
         super().__init__()
         self.margin = check_range("margin", margin, 0, 4)
 
@@ -71,6 +77,13 @@ class Triplet(Objective):
             two hold N^3 numbers: about 1.5 GB at N = 512.
         distance: `unit` as above, or `euclidean`: ||x_i - x_j||, neither normalised nor squared, with any m >= 0.
 
+    When to use:
+        Batches of P identities with K images each, beside a loss with prototypes. The re-identification baseline has
+        `mining="hard", distance="euclidean", margin=0.3`.
+
+    What it equals:
+        It is pytorch-metric-learning's `TripletMarginLoss` with squared distances, averaged over all triplets.
+
     References:
         NormFace, eq. 8; Schroff et al., FaceNet (semi-hard); Hermans et al., In Defense of the Triplet Loss (hard);
         Luo et al., Bag of Tricks and A Strong Baseline for Deep Person Re-identification (hard, euclidean, m = 0.3).
@@ -79,15 +92,7 @@ class Triplet(Objective):
         >>> loss = hs.create_loss("triplet", margin=0.2, mining="hard")(embeddings, labels)
     """
 
-    def __init__(
-        self,
-        *,
-        margin: float = 0.2,
-        mining: str = "all",
-        distance: str = "unit",
-        dim: int = 0,
-        num_classes: int = 0,
-    ) -> None:
+    def __init__(self, *, margin: float = 0.2, mining: str = "all", distance: str = "unit") -> None:
         super().__init__()
         self.unit = check_choice("distance", distance, ("unit", "euclidean")) == "unit"
         self.margin = check_range("margin", margin, 0, 4 if self.unit else math.inf)

@@ -1,6 +1,7 @@
 """Metric learning against class agents: NormFace's C-contrastive and C-triplet losses.
 
-Distances are squared and between unit vectors, so ||x~ - w~_j||^2 = 2 - 2 cos_j (NormFace eq. 9).
+Distances are squared and between unit vectors: d_j^2 = ||x~ - w~_j||^2 = 2 - 2 cos_j (NormFace eq. 9). So a hinge
+m - d_j^2 is 2 cos_j + m - 2 to the engine, whose reduction takes scale cos_j + offset.
 """
 
 from __future__ import annotations
@@ -27,6 +28,12 @@ class CContrastive(SampleLoss):
     Args:
         margin: m, in [0, 4]; the paper recommends 1.
 
+    When to use:
+        Fine-tuning, mostly added to `normface` with weight 0.01.
+
+    What it equals:
+        With `margin=0` it is twice `center` with `normalize=True` and the prototypes for centres.
+
     References:
         NormFace, eq. 10.
 
@@ -37,7 +44,7 @@ class CContrastive(SampleLoss):
     counts_unlabelled = True
     sums_over_classes = True
 
-    def __init__(self, *, dim: int, num_classes: int, margin: float = 1.0) -> None:
+    def __init__(self, *, margin: float = 1.0) -> None:
         super().__init__()
         self.margin = check_range("margin", margin, 0, 4)
 
@@ -59,7 +66,13 @@ class CTriplet(SampleLoss):
         margin: m, in [0, 4]; the paper recommends 0.8.
         negatives: `all`, or `hardest`: the nearest wrong agent alone.
         center: optimise d_y^2 even where a hinge is 0 (sec. 5.2, Table 2's "C-triplet + center"): every hinge is
-            d_y^2 + max(0, m + stopgrad(d_y^2) - d_j^2). While all hinges are active, the gradient is that of eq. 11.
+            d_y^2 + max(0, m + stopgrad(d_y^2) - d_j^2).
+
+    When to use:
+        Fine-tuning; `negatives="hardest", center=True` is the released setting.
+
+    What it equals:
+        While all hinges are active, the gradient with `center=True` is the gradient without it.
 
     References:
         NormFace, eq. 11 and sec. 5.2.
@@ -70,9 +83,7 @@ class CTriplet(SampleLoss):
 
     depends_on_scores_only = False
 
-    def __init__(
-        self, *, dim: int, num_classes: int, margin: float = 0.8, negatives: str = "all", center: bool = False
-    ) -> None:
+    def __init__(self, *, margin: float = 0.8, negatives: str = "all", center: bool = False) -> None:
         super().__init__()
         self.margin = check_range("margin", margin, 0, 4)
         self.hardest = check_choice("negatives", negatives, ("all", "hardest")) == "hardest"

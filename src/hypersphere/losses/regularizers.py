@@ -26,6 +26,12 @@ class Center(SampleLoss):
         normalize: of unit vectors x~ and c~_y, as in NormFace's "softmax + center" with normalisation. Centres start at
             zero, or, where they are normalised, anywhere on the sphere: zero has no direction.
 
+    When to use:
+        Added to `softmax` with a small weight, to tighten the classes.
+
+    What it equals:
+        With `normalize=True` and the prototypes for centres it is half of `c_contrastive` with `margin=0`.
+
     References:
         Wen et al., A Discriminative Feature Learning Approach, eq. 2; NormFace, Table 2.
 
@@ -58,6 +64,12 @@ class SampleMargin(SampleLoss):
     Args:
         form: `max`, or `mean`: -cos_y + 1/(k-1) sum_{j != y} cos_j, the right side of eq. B.2.
 
+    When to use:
+        Added with weight 0.5 or 1 to a loss of balanced classes.
+
+    What it equals:
+        It is the limit of `lm_softmax` for a large scale.
+
     References:
         Learning Towards the Largest Margins, eqs. 3.4 and B.2.
 
@@ -65,7 +77,7 @@ class SampleMargin(SampleLoss):
         >>> head = hs.create_head("cosface", dim=64, num_classes=10, scale=20, add={"sample_margin": {"weight": 0.5}})
     """
 
-    def __init__(self, *, dim: int, num_classes: int, form: str = "max") -> None:
+    def __init__(self, *, form: str = "max") -> None:
         super().__init__()
         self.mean = check_choice("form", form, ("max", "mean")) == "mean"
 
@@ -88,8 +100,14 @@ class ZeroCentroid(Objective):
     100 || 1/k sum_j w~_j ||^2    (Largest Margins eq. 3.7, with lambda' = 100 lambda of App. C)
 
     Its weight in a sum is the paper's lambda (1, 2, 5, 10, 20 there). Copies of the released code use
-    ||sum_j w~_j||^2 without the 100 and the 1/k, which agrees at k = 10 only. Prototypes are normalised, but for a main
-    loss that uses them raw (plain softmax): there they stay raw.
+    ||sum_j w~_j||^2 without the 100 and the 1/k, which agrees at k = 10 only. Prototypes are normalised, unless the
+    main loss uses them raw (plain softmax).
+
+    When to use:
+        Added with weight 1 to 20 where classes are imbalanced.
+
+    What it equals:
+        It is 0 for the regular simplex, and 100/k^2 times the copies' ||sum_j w~_j||^2.
 
     References:
         Learning Towards the Largest Margins, eq. 3.7 and App. C.
@@ -100,7 +118,7 @@ class ZeroCentroid(Objective):
 
     depends_on_scores_only = False
 
-    def __init__(self, *, dim: int, num_classes: int) -> None:
+    def __init__(self) -> None:
         super().__init__()
 
     def sampling_error(self, unbiased: bool) -> str | None:
@@ -124,6 +142,12 @@ class HypersphericalEnergy(Objective):
     Args:
         exponent: t, in [0, 8]; beyond, coinciding prototypes overflow float32.
 
+    When to use:
+        Added to any loss, to spread the prototypes.
+
+    What it equals:
+        For the regular simplex it is (2k/(k - 1))^{-t/2}.
+
     References:
         Largest Margins, eq. 2.4 (the Riesz t-energy); Liu et al., Learning towards Minimum Hyperspherical Energy.
 
@@ -133,7 +157,7 @@ class HypersphericalEnergy(Objective):
 
     depends_on_scores_only = False
 
-    def __init__(self, *, dim: int, num_classes: int, exponent: float = 2.0) -> None:
+    def __init__(self, *, exponent: float = 2.0) -> None:
         super().__init__()
         self.curve = Riesz(check_range("exponent", exponent, 0, 8))
 

@@ -15,11 +15,32 @@ from hypersphere.core import check_choice, check_positive, check_range
 from hypersphere.engines import Similarity, product, softplus
 from hypersphere.losses.batch import OBJECTIVES, Batch, SampleLoss, check_class_counts
 from hypersphere.losses.logits import Logits
-from hypersphere.losses.margins import apply_margin
+from hypersphere.losses.margins import adjust
 
 
-class InnerProductLoss(SampleLoss):
-    """Softmax cross-entropy on raw inner products w_j.x + b_j, which start as those of `torch.nn.Linear`."""
+@OBJECTIVES.register("softmax")
+class Softmax(SampleLoss):
+    r"""Softmax cross-entropy.
+
+    L = -log( e^{w_y.x + b_y} / sum_j e^{w_j.x + b_j} )    (SphereFace eqs. 3-4, NormFace eq. 1)
+
+    Prototypes and biases start as those of `torch.nn.Linear`.
+
+    Args:
+        bias: learn a bias per class.
+
+    When to use:
+        As the baseline, and where the classes to recognise are those of the training (closed sets).
+
+    What it equals:
+        It is `torch.nn.Linear` with `torch.nn.functional.cross_entropy`, step by step from the same start.
+
+    References:
+        SphereFace, eqs. 3-4; NormFace, eq. 1.
+
+    Example:
+        >>> head = hs.create_head("softmax", dim=512, num_classes=1000)
+    """
 
     normalizes_prototypes = False
     per_class = ("bias",)
@@ -34,50 +55,33 @@ class InnerProductLoss(SampleLoss):
         if self.bias is not None:
             nn.init.uniform_(self.bias, -1 / math.sqrt(self.dim), 1 / math.sqrt(self.dim))
 
-    def logits(self, batch: Batch) -> Logits:
-        bias = None if self.bias is None else batch.shard_of(self.bias)
-        return Logits(bias=bias, normalize_embeddings=False, normalize_prototypes=False)
-
     def samples(self, batch: Batch) -> Tensor:
-        return self.smoothed(batch, 0.0)
+        negatives, z_y = self.scores(batch)
+        return softplus(negatives - z_y)
 
-    def smoothed(self, batch: Batch, share: Tensor | float) -> Tensor:
-        """-log p_y + share (z_y - mean of the other z_j), which is cross-entropy with that share moved to the others.
-
-        The mean of the logits is the logit of the mean prototype: no second pass over the classes.
-        """
-        bias = None if self.bias is None else batch.shard_of(self.bias)
+    def scores(self, batch: Batch) -> tuple[Tensor, Tensor]:
+        """Return log sum_{j != y} e^{z_j} and z_y, with z_j = w_j.x + b_j."""
+        bias = self._bias(batch)
         negatives = batch.reduce("logsumexp", bias=bias, normalize_embeddings=False, normalize_prototypes=False)
-        target = negatives.target if bias is None else negatives.target + batch.at_labels(bias)
-        loss = softplus(negatives.value - target)
-        if isinstance(share, float) and share == 0:
-            return loss
+        return negatives.value, negatives.target if bias is None else negatives.target + batch.at_labels(bias)
+
+    def mean_of_others(self, batch: Batch, z_y: Tensor) -> Tensor:
+        """Return the mean of z_j over j != y, as the score of the sum of all prototypes: no pass over the classes."""
+        bias = self._bias(batch)
         total = product(batch.embeddings, batch.total(batch.prototypes)[None])[:, 0]
         if bias is not None:
             total = total + batch.total(bias)
-        others = (total - target) / (batch.num_classes - 1)
-        return loss + share * (target - others)
+        return (total - z_y) / (batch.num_classes - 1)
 
+    def logits(self, batch: Batch) -> Logits:
+        return Logits(bias=self._bias(batch), normalize_embeddings=False, normalize_prototypes=False)
 
-@OBJECTIVES.register("softmax")
-class Softmax(InnerProductLoss):
-    r"""Softmax cross-entropy.
-
-    L = -log( e^{w_y.x + b_y} / sum_j e^{w_j.x + b_j} )    (SphereFace eqs. 3-4, NormFace eq. 1)
-
-    Args:
-        bias: learn a bias per class.
-
-    References:
-        SphereFace, eqs. 3-4; NormFace, eq. 1.
-
-    Example:
-        >>> head = hs.create_head("softmax", dim=512, num_classes=1000)
-    """
+    def _bias(self, batch: Batch) -> Tensor | None:
+        return None if self.bias is None else batch.shard_of(self.bias)
 
 
 @OBJECTIVES.register("label_smoothing")
-class LabelSmoothing(InnerProductLoss):
+class LabelSmoothing(Softmax):
     r"""Softmax cross-entropy against smoothed labels.
 
     L = -sum_j q_j log p_j, q_y = 1 - e + e/C, q_j = e/C, p the softmax of w_j.x + b_j
@@ -86,6 +90,12 @@ class LabelSmoothing(InnerProductLoss):
     Args:
         smoothing: e, in [0, 1).
         bias: learn a bias per class.
+
+    When to use:
+        Closed sets; with `bias=False`, the ID loss of the re-identification baseline.
+
+    What it equals:
+        It is `torch.nn.functional.cross_entropy(..., label_smoothing=e)`, and with `smoothing=0` it is `softmax`.
 
     References:
         Szegedy et al., Rethinking the Inception Architecture, sec. 7; part of the re-identification baseline (Luo et
@@ -100,11 +110,12 @@ class LabelSmoothing(InnerProductLoss):
         self.smoothing = _check_smoothing("smoothing", smoothing) * (num_classes - 1) / num_classes
 
     def samples(self, batch: Batch) -> Tensor:
-        return self.smoothed(batch, self.smoothing)
+        negatives, z_y = self.scores(batch)
+        return softplus(negatives - z_y) + self.smoothing * (z_y - self.mean_of_others(batch, z_y))
 
 
 @OBJECTIVES.register("label_aware_smoothing")
-class LabelAwareSmoothing(InnerProductLoss):
+class LabelAwareSmoothing(Softmax):
     r"""Softmax cross-entropy against labels that are smoothed more for larger classes.
 
     L = -sum_j q_j log p_j, q_y = 1 - e_y, q_j = e_y / (C - 1), p the softmax of w_j.x + b_j
@@ -117,6 +128,13 @@ class LabelAwareSmoothing(InnerProductLoss):
         head_smoothing: e of the largest class, in [0, 1); 0.3 is the released setting for ImageNet-LT.
         tail_smoothing: e of the smallest class, at most that of the largest.
         bias: learn a bias per class.
+
+    When to use:
+        Long-tailed classes, in the second stage of MiSLAS: the network frozen, the classifier trained again.
+
+    What it equals:
+        With `head_smoothing=0` it is `softmax`. With equal counts it is `label_smoothing` with e = `head_smoothing`
+        times C/(C - 1).
 
     References:
         Zhong et al., Improving Calibration for Long-Tailed Recognition (MiSLAS), CVPR 2021, sec. 3.2; compared with in
@@ -142,17 +160,17 @@ class LabelAwareSmoothing(InnerProductLoss):
         counts = check_class_counts(class_counts, num_classes)
         most, fewest = counts.max(), counts.min()
         place = (counts - fewest) / (most - fewest) if most > fewest else torch.ones_like(counts)
-        low, high = (
-            _check_smoothing("tail_smoothing", tail_smoothing),
-            _check_smoothing("head_smoothing", head_smoothing),
-        )
+        low = _check_smoothing("tail_smoothing", tail_smoothing)
+        high = _check_smoothing("head_smoothing", head_smoothing)
         if low > high:
             raise ValueError(f"tail_smoothing={low:g} must not exceed head_smoothing={high:g}")
         by_class = low + (high - low) * torch.sin(math.pi / 2 * place)
         self.register_buffer("class_smoothing", by_class, persistent=False)
 
     def samples(self, batch: Batch) -> Tensor:
-        return self.smoothed(batch, batch.at_labels(self.class_smoothing))
+        negatives, z_y = self.scores(batch)
+        e_y = batch.at_labels(self.class_smoothing)
+        return softplus(negatives - z_y) + e_y * (z_y - self.mean_of_others(batch, z_y))
 
 
 def _check_smoothing(name: str, value: float) -> float:
@@ -162,14 +180,20 @@ def _check_smoothing(name: str, value: float) -> float:
 
 
 @OBJECTIVES.register("focal")
-class Focal(InnerProductLoss):
+class Focal(Softmax):
     r"""Focal loss on softmax probabilities.
 
-    L = (1 - p_y)^gamma (-log p_y), p the softmax of w_j.x + b_j
+    L = (1 - p_y)^gamma (-log p_y), p the softmax of w_j.x + b_j    (Focal Loss eq. 4)
 
     Args:
-        gamma: 0 is plain cross-entropy. Largest Margins (App. C) uses 1.
+        gamma: the weight's exponent. Largest Margins (App. C) uses 1.
         bias: learn a bias per class.
+
+    When to use:
+        As a baseline for imbalanced classes.
+
+    What it equals:
+        With `gamma=0` it is `softmax`.
 
     References:
         Lin et al., Focal Loss for Dense Object Detection, eq. 4; a baseline of Largest Margins, Table 2.
@@ -183,7 +207,8 @@ class Focal(InnerProductLoss):
         self.gamma = check_range("gamma", gamma, 0)
 
     def samples(self, batch: Batch) -> Tensor:
-        entropy = super().samples(batch)
+        negatives, z_y = self.scores(batch)
+        entropy = softplus(negatives - z_y)
         missed = (-torch.expm1(-entropy)).clamp(min=torch.finfo(entropy.dtype).tiny)
         return missed**self.gamma * entropy
 
@@ -194,6 +219,12 @@ class ModifiedSoftmax(SampleLoss):
 
     L = -log( e^{||x|| cos theta_y} / sum_j e^{||x|| cos theta_j} )    (SphereFace eq. 5)
 
+    When to use:
+        To see what normalised prototypes alone do.
+
+    What it equals:
+        It is `sphereface` with `margin=1`, and `normface` with `normalize="prototypes"`.
+
     References:
         SphereFace, eq. 5.
 
@@ -201,7 +232,7 @@ class ModifiedSoftmax(SampleLoss):
         >>> head = hs.create_head("modified_softmax", dim=512, num_classes=10_572)
     """
 
-    def __init__(self, *, dim: int, num_classes: int) -> None:
+    def __init__(self) -> None:
         super().__init__()
 
     def samples(self, batch: Batch) -> Tensor:
@@ -223,7 +254,15 @@ class NormFace(SampleLoss):
             paper trains without a scale.
         learnable_scale: learn s (the paper's preference, and the default unless `normalize="prototypes"`).
         normalize: `both`, or `embeddings` or `prototypes` alone (the ablations of its Table 2).
-        power: t of SphereFace2's similarity adjustment; needs `normalize="both"`.
+        power: t of SphereFace2's similarity adjustment, s g(cos_y) against s g(cos_j); needs `normalize="both"`.
+
+    When to use:
+        Cosines without a margin: fine-tuning, and few classes.
+
+    What it equals:
+        With scale s its value is the softmax of -s/2 d_j^2, d_j^2 = ||x~ - w~_j||^2 (eq. 9). With
+        `normalize="prototypes"` it is `modified_softmax`. With a fixed scale it is `coco`, and every margin of zero:
+        `cosface`, `arcface` and `unified`.
 
     References:
         NormFace, eq. 6 and sec. 5.2.
@@ -235,39 +274,62 @@ class NormFace(SampleLoss):
     def __init__(
         self,
         *,
-        dim: int,
-        num_classes: int,
         scale: float | None = None,
         learnable_scale: bool | None = None,
         normalize: str = "both",
         power: float = 1.0,
     ) -> None:
         super().__init__()
-        self.normalize = check_choice("normalize", normalize, ("both", "embeddings", "prototypes"))
+        check_choice("normalize", normalize, ("both", "embeddings", "prototypes"))
+        self.normalizes_embeddings = normalize != "prototypes"
         self.normalizes_prototypes = normalize != "embeddings"
-        self.adjust = Similarity(check_positive("power", power))
+        self.similarity = Similarity(check_positive("power", power))
         if power != 1 and normalize != "both":
             raise ValueError(f"power={power} adjusts cosines: it needs normalize='both', not {normalize!r}")
-        scaled = normalize != "prototypes"
-        start = check_positive("scale", scale if scale is not None else (10.0 if scaled else 1.0))
-        learned = scaled if learnable_scale is None else learnable_scale
+        start = check_positive("scale", scale if scale is not None else (10.0 if self.normalizes_embeddings else 1.0))
+        learned = self.normalizes_embeddings if learnable_scale is None else learnable_scale
         self.scale = nn.Parameter(torch.tensor(start)) if learned else start
 
     def samples(self, batch: Batch) -> Tensor:
         negatives = batch.reduce(
             "logsumexp",
-            self.adjust,
+            self.similarity,
             scale=self.scale,
-            normalize_embeddings=self.normalize != "prototypes",
+            normalize_embeddings=self.normalizes_embeddings,
             normalize_prototypes=self.normalizes_prototypes,
         )
-        target = apply_margin(negatives.target, self.adjust, detached=False)
-        return softplus(negatives.value - self.scale * target)
+        return softplus(negatives.value - self.scale * adjust(negatives.target, self.similarity))
 
     def logits(self, batch: Batch) -> Logits:
         return Logits(
-            self.adjust,
+            self.similarity,
             self.scale,
-            normalize_embeddings=self.normalize != "prototypes",
+            normalize_embeddings=self.normalizes_embeddings,
             normalize_prototypes=self.normalizes_prototypes,
         )
+
+
+@OBJECTIVES.register("coco")
+class CoCo(NormFace):
+    r"""Congenerous cosine loss: softmax of cosines with a fixed scale.
+
+    L = -log( e^{s cos_y} / sum_j e^{s cos_j} )
+
+    Args:
+        scale: s, 30 as in SphereFace2's comparison.
+
+    When to use:
+        As the baseline without a margin of SphereFace2's comparison.
+
+    What it equals:
+        It is `normface` with that scale, fixed.
+
+    References:
+        Liu et al., Learning Deep Features via Congenerous Cosine Loss; SphereFace2, Table 5.
+
+    Example:
+        >>> head = hs.create_head("coco", dim=512, num_classes=8631)
+    """
+
+    def __init__(self, *, scale: float = 30.0) -> None:
+        super().__init__(scale=scale, learnable_scale=False)

@@ -11,8 +11,9 @@ import torch
 from torch import Tensor
 
 from hypersphere.core import check_integer, check_positive
+from hypersphere.engines import Similarity
 from hypersphere.geometry import uniform_sphere
-from hypersphere.losses.sphereface2 import balanced_bias
+from hypersphere.losses import SphereFace2
 from hypersphere.plots import Line, Panel, draw_panels
 from hypersphere.theory.report import Report, Row, verdict
 
@@ -36,8 +37,8 @@ def positive_loss(cosine: npt.ArrayLike, scale: float) -> Floats:
 
 def adjusted(cosine: npt.ArrayLike, power: float) -> Floats:
     """g(z) = 2 ((z + 1)/2)^t - 1, the similarity adjustment (sec. 2.2, Fig. 6)."""
-    c = np.asarray(cosine, dtype=np.float64)
-    return np.asarray(2 * ((c + 1) / 2) ** check_positive("power", power) - 1)
+    c = torch.tensor(cosine, dtype=torch.float64)
+    return Similarity(check_positive("power", power)).value(c).numpy()
 
 
 def adjusted_inverse(similarity: npt.ArrayLike, power: float) -> Floats:
@@ -82,11 +83,9 @@ def start_bias(num_classes: int, *, balance: float, scale: float, margin: float,
         >>> round(start_bias(8_631, balance=0.7, scale=40, margin=0.4, power=3), 2)
         5.78
     """
-    others = check_integer("num_classes", num_classes, 2) - 1
-    g = float(adjusted(0.0, power))
-    return balanced_bias(
-        math.log(balance) - math.log1p(-balance) - math.log(others), scale * (g - margin), scale * (g + margin)
-    )
+    classes = check_integer("num_classes", num_classes, 2)
+    loss = SphereFace2(num_classes=classes, balance=balance, scale=scale, margin=margin, power=power)
+    return loss.start_bias(classes)
 
 
 def bias_slope(bias: float, num_classes: int, *, balance: float, scale: float, margin: float, power: float) -> float:

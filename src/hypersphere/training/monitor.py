@@ -15,7 +15,7 @@ from hypersphere.geometry import class_margin, normalize
 from hypersphere.heads import Head
 from hypersphere.losses import Objective
 from hypersphere.losses.angular import AnnealedLoss
-from hypersphere.losses.margins import AngularMargin, Psi
+from hypersphere.losses.margins import angular_margin, psi
 
 _SAMPLED_PROTOTYPES = 2048
 _COLLAPSED_COSINE = 0.3
@@ -83,7 +83,7 @@ class Monitor:
         figures["distortion"] = self.state["distortion"]
         if isinstance(head.objective, AnnealedLoss):
             annealing = float(head.objective.annealing())
-            figures["annealed_margin"] = effective_margin(head.objective.psi.margin, annealing)
+            figures["annealed_margin"] = effective_margin(head.objective.margin, annealing)
         self._stop_on_collapse(head.objective, prototypes, figures["angle"], loss, done)
         self._stop_at_chance(figures, len(own))
         return {name: value for name, value in figures.items() if math.isfinite(value)}
@@ -129,7 +129,7 @@ class Monitor:
 def _advice(objective: Objective) -> str:
     """What may help against collapse, among the options that this loss has."""
     options = dict(inspect.signature(type(objective)).parameters)
-    if getattr(getattr(objective, "adjust", None), "relu", False):
+    if getattr(objective, "wrong_class_relu", False):
         del options["wrong_class_relu"]
     ways = {
         "wrong_class_relu": "turn head.wrong_class_relu on",
@@ -151,9 +151,9 @@ def effective_margin(margin: int, annealing: float) -> float:
     With m = 4 and lambda = 5 that is about 1.37.
     """
     angles = torch.linspace(0, math.pi / 2, 181, dtype=torch.float64)
-    mixed = (annealing * angles.cos() + Psi(margin).value(angles.cos())) / (1 + annealing)
+    mixed = (annealing * angles.cos() + psi(angles.cos(), margin)) / (1 + annealing)
     candidates = torch.linspace(1, margin, 301, dtype=torch.float64)
-    errors = torch.stack([(AngularMargin(m1=float(m)).value(angles.cos()) - mixed).square().sum() for m in candidates])
+    errors = torch.stack([(angular_margin(angles.cos(), m1=float(m)) - mixed).square().sum() for m in candidates])
     return float(candidates[errors.argmin()])
 
 
