@@ -83,6 +83,16 @@ def test_the_tables_defaults_are_the_codes(name: str) -> None:
         assert written[key].strip('"') == shown, key
 
 
+@pytest.mark.parametrize("name", hs.list_heads())
+def test_every_docstring_of_a_loss_has_its_sections(name: str) -> None:
+    text = inspect.getdoc(OBJECTIVES[name]) or ""
+    sections = re.findall(r"^(When to use|What it equals|References|Example):$", text, flags=re.MULTILINE)
+    assert sections == ["When to use", "What it equals", "References", "Example"]
+    for other in re.findall(r"`([a-z0-9_]+)`", text.partition("What it equals:")[2].partition("References:")[0]):
+        known = set(hs.list_heads()) | set(inspect.signature(OBJECTIVES[name]).parameters)
+        assert other in known, f"{other} is neither a loss nor an option of {name}"
+
+
 def test_the_table_of_recipe_keys_is_up_to_date() -> None:
     page = recipe_keys.page()
     assert recipe_keys.PAGE.read_text() == page, "run `python tools/recipe_keys.py`"

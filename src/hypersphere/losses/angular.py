@@ -19,7 +19,7 @@ RELEASED_ANNEAL: Mapping[str, float] = {"base": 1000.0, "gamma": 0.12, "power": 
 
 
 class AnnealedLoss(SampleLoss):
-    """A loss whose target is (lambda cos_y + psi(theta_y)) / (1 + lambda) (SphereFace App. G), lambda falling."""
+    """A loss whose target is (lambda cos_y + psi(theta_y)) / (1 + lambda) with a falling lambda (SphereFace App. G)."""
 
     step: Tensor
 
@@ -76,8 +76,8 @@ class SphereFace(AnnealedLoss):
         margin_grad: `exact`, or `detached`.
 
     When to use:
-        To reproduce SphereFace. Call `head.advance()` once per optimizer step, since without annealing it hardly
-        trains. `sphereface_r` needs no annealing.
+        To reproduce SphereFace. Call `head.advance()` once per optimizer step: it leads from an easy task to the
+        difficult one (App. G). `sphereface_r` is trained without annealing.
 
     What it equals:
         With `margin=1` it is `modified_softmax`, annealed or not, and with a `scale` too and `anneal=None` it is

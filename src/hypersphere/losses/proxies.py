@@ -1,4 +1,4 @@
-"""Metric learning against class agents: NormFace's C-contrastive and C-triplet losses.
+"""Metric learning against prototypes instead of other samples: NormFace's C-contrastive and C-triplet losses.
 
 Distances are squared and between unit vectors: d_j^2 = ||x~ - w~_j||^2 = 2 - 2 cos_j (NormFace eq. 9). So a hinge
 m - d_j^2 is 2 cos_j + m - 2 to the engine, whose reduction takes scale cos_j + offset.
@@ -64,7 +64,7 @@ class CTriplet(SampleLoss):
 
     Args:
         margin: m, in [0, 4]; the paper recommends 0.8.
-        negatives: `all`, or `hardest`: the nearest wrong agent alone.
+        negatives: `all`, or `hardest`: the nearest wrong prototype alone.
         center: optimise d_y^2 even where a hinge is 0 (sec. 5.2, Table 2's "C-triplet + center"): every hinge is
             d_y^2 + max(0, m + stopgrad(d_y^2) - d_j^2).
 
