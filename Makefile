@@ -3,7 +3,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: setup demo test test-all lint bench docs clean
+.PHONY: setup demo test test-minimal test-all lint bench docs clean
 
 setup: $(READY)
 
@@ -16,10 +16,14 @@ $(READY): pyproject.toml constraints.txt
 demo: $(READY)
 	OMP_WAIT_POLICY=passive $(BIN)/hypersphere demo --out runs/demo
 
-test: lint
+test: lint test-minimal
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist worksteal
 
-test-all: lint
+# The core dependencies alone: every extra is hidden from the import.
+test-minimal: $(READY)
+	OMP_NUM_THREADS=1 $(BIN)/python -m tests.minimal
+
+test-all: lint test-minimal
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist worksteal -m ''
 	OMP_NUM_THREADS=1 $(BIN)/python -m tests.fuzz --inputs 1000000 --table docs/robustness.md
 

@@ -8,14 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from hypersphere.core.extras import EXTRAS
-
 ROOT = Path(__file__).parents[2]
 PNG = ROOT / "docs" / "images" / "margins.png"
 PROGRAM = """
-import contextlib, io, json, sys
-for name in {blocked!r}:
-    sys.modules[name] = None
+import contextlib, io, json
+from tests.minimal import hide_extras
+hide_extras()
 from hypersphere.cli import main
 told = []
 for command in {commands!r}:
@@ -64,8 +62,8 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def told(place: Path) -> Told:
-    program = PROGRAM.format(blocked=[*EXTRAS, "sklearn", "pandas", "onnx"], commands=COMMANDS)
-    environment = {**os.environ, "PYTHONPATH": str(ROOT / "src"), "OMP_NUM_THREADS": "1"}
+    program = PROGRAM.format(commands=COMMANDS)
+    environment = {**os.environ, "PYTHONPATH": f"{ROOT / 'src'}{os.pathsep}{ROOT}", "OMP_NUM_THREADS": "1"}
     got = subprocess.run(
         [sys.executable, "-c", program], cwd=place, env=environment, capture_output=True, text=True, check=False
     )
