@@ -30,6 +30,8 @@ test-all: lint test-minimal
 lint: $(READY)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
+	$(BIN)/codespell
+	$(BIN)/python tools/check_links.py
 	$(BIN)/mypy
 
 bench: $(READY)

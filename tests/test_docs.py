@@ -13,11 +13,10 @@ import pytest
 
 import hypersphere as hs
 from hypersphere.losses import OBJECTIVES
-from tools import recipe_keys
+from tools import check_links, recipe_keys
 
 ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text()
-DOCUMENTS = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
 
 
 def blocks(language: str) -> list[str]:
@@ -45,11 +44,27 @@ def test_readme_command(command: str, tmp_path: Path) -> None:
     assert result.returncode == 0, result.stderr
 
 
-@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)
-def test_links_lead_somewhere(document: Path) -> None:
-    for target in re.findall(r"\]\(([^)#]+)(?:#[^)]*)?\)", document.read_text()):
-        if not target.startswith("http"):
-            assert (document.parent / target).exists(), f"{document.name} links to {target}"
+def test_links_lead_somewhere(tmp_path: Path) -> None:
+    assert [line for page in check_links.pages() for line in check_links.broken_links(page)] == []
+    page, other = tmp_path / "page.md", tmp_path / "other.md"
+    other.write_text("# Two words\n## `a_b`: c\n## Two words\n")
+    page.write_text(
+        "[a](other.md#two-words) [b](other.md#a_b-c) ![c](other.md#two-words-1) [d](https://x.y) `[e](f)`\n"
+    )
+    assert check_links.broken_links(page) == []
+    page.write_text("# One\n[a](other.md#two-words-2) [b](gone.md) [c](#one) [d](#two)\n```\n[e](gone.md)\n```\n")
+    assert check_links.broken_links(page) == [
+        "page.md: other.md#two-words-2: no such heading",
+        "page.md: gone.md: no such file",
+        "page.md: #two: no such heading",
+    ]
+
+
+def test_files_that_documents_name_are_there() -> None:
+    for page in check_links.pages():
+        for name in re.findall(r"`([a-z_]+/[\w./-]+\.(?:py|toml|md|css|js))`", page.read_text()):
+            folders = (ROOT, ROOT / "src" / "hypersphere", ROOT / "docs", ROOT / "tests")
+            assert any((folder / name).exists() for folder in folders), f"{page.name}: {name}"
 
 
 def table() -> dict[str, list[str]]:
