@@ -174,8 +174,7 @@ def _sums(name: str, settings: Settings, angles: Floats, own: float) -> dict[str
     logit = -pull
     if name != "c_contrastive":
         loss, cosines = head.objective, torch.from_numpy(np.cos(angles))
-        bent = loss.adjust.value(loss.curve.value(cosines)) - loss.margin
-        logit = (loss.scale * bent + loss.bias.detach()).numpy()
+        logit = (loss.scale * loss.target(cosines) + loss.bias.detach()).numpy()
     return {"logit": logit, "loss": pull + (count - 1) * mean, "target": gradient, "wrong": wrong(angles)[1]}
 
 
