@@ -42,9 +42,8 @@ SAID_BY_THE_FOLDER = {"create", "files", "protocol", *PAPERS}
 
 SHARED_NAMES = {
     "decisions", "estimate", "images", "items", "margins", "pairs", "prototypes", "registry", "report", "scores",
-    "sphere", "stages", "verification",
+    "sphere", "verification",
 }  # fmt: skip
-LONG_FILES = {"training/jobs.py", "training/trainer.py"}
 MANY_POSITIONALS = {
     "engines/chunked.py: forward",
     "engines/triton/autograd.py: forward",
@@ -52,7 +51,7 @@ MANY_POSITIONALS = {
     "evaluation/protocols/ijb/protocol.py: _search",
     "reproduce/pocket/runs.py: _train",
 }
-"""These three sets hold what breaks a rule and is to be mended; nothing may be added."""
+"""These two sets hold what breaks a rule and is to be mended; nothing may be added."""
 
 
 def called(path: Path) -> str:
@@ -183,7 +182,7 @@ def test_no_basename_is_in_two_rooms() -> None:
 
 
 def test_no_file_is_longer_than_400_lines() -> None:
-    assert {called(path) for path in FILES if len(path.read_text().splitlines()) > 400} <= LONG_FILES
+    assert not {called(path) for path in FILES if len(path.read_text().splitlines()) > 400}
 
 
 def positionals(function: ast.FunctionDef) -> int:

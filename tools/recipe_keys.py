@@ -60,7 +60,7 @@ def kind(hint: Any) -> str:
         return " or ".join(dict.fromkeys(kind(part) for part in inner))
     if get_origin(hint) is tuple:
         return f"{kind(inner[0])}s" if inner[-1] is Ellipsis else f"{len(inner)} {kind(inner[0])}s"
-    return "table" if get_origin(hint) is Mapping else str(hint)
+    return "table" if get_origin(hint) is Mapping or dataclasses.is_dataclass(hint) else str(hint)
 
 
 def default(field: dataclasses.Field[Any]) -> str:

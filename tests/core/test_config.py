@@ -93,13 +93,16 @@ def test_base_is_overlaid(tmp_path: Path) -> None:
         load_toml(tmp_path / "number.toml")
 
 
-def test_a_head_of_another_name_replaces_the_whole_table() -> None:
-    below = {"head": {"name": "arcface", "margin": 0.5}, "backbone": {"name": "a", "dim": 3}}
-    assert overlay(below, {"head": {"name": "softmax"}, "backbone": {"name": "b"}}) == {
-        "head": {"name": "softmax"},
-        "backbone": {"name": "b", "dim": 3},
+def test_what_is_replaced_is_not_merged() -> None:
+    below = {"a": {"name": "x", "b": 1, "c": {"d": 2}}, "e": 3}
+    above = {"a": {"name": "y", "c": {"f": 4}}}
+    merged = {"name": "y", "b": 1, "c": {"d": 2, "f": 4}}
+    assert overlay(below, above) == {"a": merged, "e": 3}
+    assert overlay(below, above, lambda *_: ["b", "e"]) == {"a": {"name": "y", "c": {"d": 2, "f": 4}}}
+    assert override(below, ["a.c.f=4"], lambda low, _: ["d"] if "d" in low else []) == {
+        "a": {"name": "x", "b": 1, "c": {"f": 4}},
+        "e": 3,
     }
-    assert overlay(below, {"head": {"margin": 0.3}})["head"] == {"name": "arcface", "margin": 0.3}
 
 
 def test_a_file_that_is_its_own_base(tmp_path: Path) -> None:
@@ -136,15 +139,6 @@ def test_a_new_field_leaves_earlier_digests_as_they_are() -> None:
         {"free": {}},
     ]
     assert len({digest(Later(**{**made, **change})) for change in [{}, *changes]}) == 5  # type: ignore[arg-type]
-
-
-def test_of_steps_and_epochs_the_one_above_stays() -> None:
-    below = {"train": {"steps": 100, "seed": 1}}
-    assert override(below, ["train.epochs=3"]) == {"train": {"epochs": 3, "seed": 1}}
-    assert override(below, ["train.epochs=3", "train.steps=5"]) == {"train": {"steps": 5, "seed": 1}}
-    assert override(below, ["train.seed=2"]) == {"train": {"steps": 100, "seed": 2}}
-    both = {"train": {"steps": 1, "epochs": 2}}
-    assert overlay(below, both)["train"] == {"steps": 1, "epochs": 2, "seed": 1}
 
 
 def test_a_folder_is_no_toml(tmp_path: Path) -> None:

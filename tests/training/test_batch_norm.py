@@ -11,7 +11,7 @@ from hypersphere.cli import main
 from hypersphere.geometry import normalize
 from hypersphere.training import Trained, Trainer, load_recipe, load_run, run_embedder
 from hypersphere.training.batch_norm import estimate_anew, is_lagging
-from hypersphere.training.data import training_source
+from hypersphere.training.training_data import training_source
 
 
 def make(tmp_path: Path, name: str, *settings: str) -> Trainer:

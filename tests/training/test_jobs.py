@@ -25,7 +25,7 @@ from hypersphere.training import (
     run_tasks,
     validation_sets,
 )
-from hypersphere.training.data import training_source
+from hypersphere.training.training_data import training_source
 
 
 def tasks_of(tmp_path: Path, *settings: str) -> list[Task]:

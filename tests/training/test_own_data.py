@@ -9,7 +9,7 @@ from hypersphere.data import ArraySource, open_source, write_folder
 from hypersphere.pocket import PocketFaces, verification_pairs
 from hypersphere.training import Trainer, recipe_from_table, suggest_recipe
 from hypersphere.training.build import check_parts
-from hypersphere.training.data import held_out_source
+from hypersphere.training.training_data import held_out_source
 
 
 def images(people: int, each: int, height: int = 64, width: int = 64) -> ArraySource:

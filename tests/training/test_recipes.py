@@ -9,11 +9,12 @@ from typing import Any
 import pytest
 
 from hypersphere.cli import main
-from hypersphere.core.config import load_toml, to_toml
+from hypersphere.core.config import to_toml
 from hypersphere.heads import create_head
 from hypersphere.training import SHIPPED_RECIPES, load_recipe, train_recipe
 from hypersphere.training.checkpoints import Checkpoints
 from hypersphere.training.logs import read_log
+from hypersphere.training.recipe_tables import load_table
 from tests.models.networks import linear_onnx
 
 ROOT = Path(__file__).parents[2]
@@ -31,7 +32,7 @@ STAND_IN = [
 
 @pytest.mark.parametrize("path", RECIPES, ids=lambda path: path.stem)
 def test_a_recipe_runs(path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    written = load_toml(path)
+    written = load_table(path)
     assert written["about"], "a recipe says in a sentence what it is"
     settings = [*STAND_IN, "train.epochs=0.05" if "epochs" in written["train"] else "train.steps=1"]
     if "most_images" in written.get("data", {}):
@@ -61,7 +62,7 @@ def test_a_recipe_runs(path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPat
 @pytest.mark.parametrize("path", RECIPES, ids=lambda path: path.stem)
 def test_the_losses_of_a_recipe_can_be_made(path: Path) -> None:
     counts = {"class_counts": [3] * 8}
-    for name in load_toml(path).get("losses", {}):
+    for name in load_table(path).get("losses", {}):
         options = load_recipe(path, [f"head.name={name}"]).head_options()
         create_head(dim=4, num_classes=8, **(counts if name == "ldam" else {}), **options)
 
@@ -80,7 +81,7 @@ def test_heirs_say_so_in_their_first_line() -> None:
         bases = [line for line in path.read_text().splitlines() if line.startswith("base")]
         assert len(bases) <= 1
         if bases:
-            base = load_toml(path.parent / bases[0].split('"')[1])
+            base = load_table(path.parent / bases[0].split('"')[1])
             own = tomllib.loads(path.read_text())
             assert not _repeated(base, {key: value for key, value in own.items() if key != "base"}), path
 

@@ -163,7 +163,7 @@ def test_polar_collapse_is_detected(path: Path, tmp_path: Path) -> None:
     settings = ["head.name=unified", "head.m0=0.3", "head.scale=64", "train.log_every=1"]
     trainer = Trainer(load_recipe(path, settings), tmp_path / "run")
     with torch.no_grad():
-        images, _ = trainer._load(0)
+        images, _ = trainer.images.load(0)
         mean = trainer.backbone.eval()(images).mean(0)
         trainer.head.weight.copy_(-mean + 0.01 * torch.randn_like(trainer.head.weight))
         for parameter in list(trainer.backbone.parameters())[-2:]:
@@ -284,7 +284,7 @@ def test_parts_of_a_batch_with_unlabelled_images_make_the_loss_of_the_whole(path
         recipe = load_recipe(path, ["head.name=arcface", "backbone={name='sfnet4',dim=8}", f"train.accumulate={parts}"])
         source = Unlabelled(PocketFaces(6, 8, 16))
         trainer = Trainer(recipe, tmp_path / str(parts), source=source)
-        losses.append(float(trainer._train_step(*trainer._load(0))[0]))
+        losses.append(float(trainer._train_step(*trainer.images.load(0))[0]))
     assert losses == pytest.approx([losses[0]] * 3, rel=1e-5)
 
 
@@ -374,7 +374,7 @@ def test_a_batch_is_mixed_in_one_way_and_its_loss_likewise(
 def test_cutmix_weighs_both_labels_by_their_pixels(path: Path, tmp_path: Path) -> None:
     trainer = Trainer(load_recipe(path, ["train.cutmix=1.0", "head.name=cosface"]), tmp_path / "run")
     trainer.backbone.eval()
-    images, labels = trainer._load(0)
+    images, labels = trainer.images.load(0)
     found, _ = trainer._loss(images, labels, torch.Generator().manual_seed(3), torch.arange(0), 1.0)
     mixed, order, share = cutmix(images, torch.Generator().manual_seed(3), 1.0)
     assert 0 < share < 1
@@ -395,7 +395,7 @@ def test_the_second_stage_may_keep_the_head_and_drop_mixup(path: Path, tmp_path:
         dataclasses.replace(second, train=dataclasses.replace(second.train, start=None, start_head=False)),
         tmp_path / "plain",
     )
-    images, labels = plain._load(0)
+    images, labels = plain.images.load(0)
     loss = plain._loss(images, labels, torch.Generator(), torch.arange(0), 1.0)[0]
     assert torch.equal(loss, plain.head(plain.backbone(images), labels))
 
@@ -405,7 +405,7 @@ def test_mixed_images_are_looked_at_by_their_larger_part(path: Path, tmp_path: P
     trainer = Trainer(load_recipe(path, ["train.mixup=0.001", "head.name=softmax"]), tmp_path)
     trainer.backbone.eval()
     for trainer.step in range(8):
-        images, labels = trainer._load(trainer.step)
+        images, labels = trainer.images.load(trainer.step)
         mixed = trainer._loss(images, labels, torch.Generator().manual_seed(trainer.step), torch.arange(0), 1.0)[1]
         torch.testing.assert_close(mixed, trainer.backbone(images), atol=1e-3, rtol=1e-3)
 
@@ -415,7 +415,7 @@ def test_losses_before_the_neck(path: Path, tmp_path: Path) -> None:
     settings += ["train.batch_size=4", "train.sampler=identity", "train.images_per_identity=2", "head.name=softmax"]
     plain = Trainer(load_recipe(path, settings), tmp_path / "plain")
     both = Trainer(load_recipe(path, [*settings, "before_neck.triplet={weight=2.0,margin=0.3}"]), tmp_path / "both")
-    images, labels = both._load(0)
+    images, labels = both.images.load(0)
     both.backbone.train()
     embeddings, features = both.backbone(images, before_neck=True)
     triplet = create_loss("triplet", margin=0.3)(features, labels)
@@ -435,9 +435,9 @@ def test_label_noise_imbalance_and_most_images(path: Path, tmp_path: Path) -> No
     plain = load_recipe(path)
     noisy = Trainer(dataclasses.replace(plain, data=dataclasses.replace(plain.data, label_noise=0.5)), tmp_path / "a")
     clean = Trainer(plain, tmp_path / "b")
-    assert (noisy.labels != clean.labels).sum() == 24
+    assert (noisy.images.labels != clean.images.labels).sum() == 24
     tail = load_recipe(path, ["data.imbalance=long_tailed", "data.imbalance_ratio=8"])
-    counts = torch.bincount(Trainer(tail, tmp_path / "c").labels).tolist()
+    counts = torch.bincount(Trainer(tail, tmp_path / "c").images.labels).tolist()
     assert (counts[0], counts[-1]) == (8, 1)
     few = Trainer(load_recipe(path, ["data.most_images=3"]), tmp_path / "d")
     assert few.source.num_classes == 3

@@ -134,7 +134,7 @@ def test_unlabelled_images_do_not_shift_the_mean_over_processes(path: Path, tmp_
             return value + 6
 
     trainer = Trainer(load_recipe(path), tmp_path / "run")
-    trainer.world, trainer.unlabelled = Two(0, 2), True
+    trainer.world, trainer.images.unlabelled = Two(0, 2), True
     labels = torch.tensor([0, 1, -1, -1, -1, -1])
     assert float(trainer._weight(labels, trainer._counted(labels))) == 2 * 2 / 8
     trainer.head.sharding = object()  # type: ignore[assignment]  # its loss is already that of all processes' rows

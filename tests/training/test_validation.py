@@ -14,7 +14,7 @@ from hypersphere.evaluation import embed, verify_pairs
 from hypersphere.geometry import normalize
 from hypersphere.pocket import PocketFaces
 from hypersphere.training import Recipe, Trainer, load_recipe, run_embedder, validation_sets
-from hypersphere.training.data import held_out_source, training_source
+from hypersphere.training.training_data import held_out_source, training_source
 
 
 @pytest.fixture

@@ -8,10 +8,11 @@ from glob import has_magic
 from pathlib import Path
 
 from hypersphere.cli.output import note
-from hypersphere.core.config import as_table, digest, overlay, override, to_toml
+from hypersphere.core.config import as_table, digest, to_toml
 from hypersphere.data import open_source
 from hypersphere.distributed import World
 from hypersphere.training import SHIPPED_RECIPES, Recipe, find_recipe, load_recipe, recipe_from_table, suggest_recipe
+from hypersphere.training.recipe_tables import merge_tables, with_settings
 
 _SHORTHANDS = ("steps", "epochs", "seed")
 
@@ -29,7 +30,7 @@ def find_or_suggest(options: argparse.Namespace, world: World) -> Recipe:
         if options.dry_run and world.is_main:
             print(to_toml(as_table(recipe)), end="")
         return recipe
-    changed = override({}, settings)
+    changed = with_settings({}, settings)
     source = open_source(options.recipe, changed.get("data", {}).get("format"))
     device = "cuda" if world.device.type == "cuda" else "cpu"
     table = suggest_recipe(source, options.recipe, device, changed)
@@ -38,7 +39,7 @@ def find_or_suggest(options: argparse.Namespace, world: World) -> Recipe:
         kind, say = "GPU" if device == "cuda" else "CPU", print if options.dry_run else note
         say(f"# No recipe was named: this one is chosen by the number of people and images, for a {kind}.")
         say("# To change it, give key=value; or keep it in a file, edit that and train it.")
-        say(to_toml(overlay(table, changed)))
+        say(to_toml(merge_tables(table, changed)))
     return recipe
 
 

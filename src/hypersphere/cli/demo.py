@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import time
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 from hypersphere.cli.demo_report import FARS, LOSSES, RECIPE, Outcome, Sphere, build_report, row, sphere
@@ -97,10 +97,8 @@ def _print_row(cells: tuple[str, ...]) -> None:
 
 
 def _recipe(name: str, seed: int, extent: Extent) -> Recipe:
-    recipe = load_recipe(RECIPE, [f"head.name={name}", f"train.seed={seed}"])
-    if extent.steps is None:
-        return recipe
-    return replace(recipe, train=replace(recipe.train, steps=extent.steps, epochs=None))
+    shorter = [] if extent.steps is None else [f"train.steps={extent.steps}"]
+    return load_recipe(RECIPE, [f"head.name={name}", f"train.seed={seed}", *shorter])
 
 
 def _train(trainer: Trainer, title: str) -> tuple[Trained, float | None]:

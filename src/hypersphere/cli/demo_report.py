@@ -34,7 +34,7 @@ from hypersphere.plots import (
 )
 from hypersphere.pocket import contact_sheet
 from hypersphere.training import SHIPPED_RECIPES, Recipe, UnseenPairs, run_embedder
-from hypersphere.training.data import training_source
+from hypersphere.training.training_data import training_source
 from hypersphere.version import __version__
 
 RECIPE = SHIPPED_RECIPES / "pocket" / "demo.toml"

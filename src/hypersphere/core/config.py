@@ -8,7 +8,7 @@ import json
 import math
 import tomllib
 import types
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
@@ -16,13 +16,15 @@ from hypersphere.core.checks import check_choice, nearest
 from hypersphere.core.files import read_bounded
 
 C = TypeVar("C")
+Replaced = Callable[[Mapping[str, Any], Mapping[str, Any]], Iterable[str]]
+"""Called with a table and the one over it: the keys of the former that are dropped, not merged."""
 _LEVELS = 32
 _BASES = 32
 _BYTES = 2**24
 
 
-def load_toml(path: str | Path, children: tuple[Path, ...] = ()) -> dict[str, Any]:
-    """A TOML file as a dictionary; `base = "other.toml"` is read first and overlaid, key by key."""
+def load_toml(path: str | Path, replaced: Replaced = lambda *_: (), children: tuple[Path, ...] = ()) -> dict[str, Any]:
+    """Return a TOML file as a dictionary; `base = "other.toml"` is read first and overlaid, key by key."""
     path = Path(path)
     if path.resolve() in children:
         raise ValueError(f"{path} is its own base")
@@ -40,29 +42,27 @@ def load_toml(path: str | Path, children: tuple[Path, ...] = ()) -> dict[str, An
         return table
     if not isinstance(base, str) or "\0" in base:
         raise ValueError(f"{path}: base must be the path of another file, not {base!r}")
-    return overlay(load_toml(path.parent / base, (*children, path.resolve())), table)
+    return overlay(load_toml(path.parent / base, replaced, (*children, path.resolve())), table, replaced)
 
 
-def overlay(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any]:
-    """`above` over `below`: tables are merged, everything else is replaced.
+def overlay(below: Mapping[str, Any], above: Mapping[str, Any], replaced: Replaced = lambda *_: ()) -> dict[str, Any]:
+    """Return `above` over `below`: tables are merged, everything else is replaced.
 
-    A `head` of another name replaces the one below whole: the options of one loss are not those of another. And of
-    `steps` and `epochs`, which exclude each other, the one above stays.
+    Args:
+        below, above: the tables.
+        replaced: called with every pair of tables that are merged; the keys that it returns are dropped from the lower.
     """
-    merged = dict(below)
-    for one, other in (("steps", "epochs"), ("epochs", "steps")):
-        if one in above and other not in above:
-            merged.pop(other, None)
+    dropped = set(replaced(below, above))
+    merged = {key: value for key, value in below.items() if key not in dropped}
     for key, value in above.items():
         old = merged.get(key)
         merged[key] = value
         if isinstance(old, Mapping) and isinstance(value, Mapping):
-            renamed = key == "head" and "name" in old and value.get("name", old["name"]) != old["name"]
-            merged[key] = value if renamed else overlay(old, value)
+            merged[key] = overlay(old, value, replaced)
     return merged
 
 
-def override(table: Mapping[str, Any], settings: Sequence[str]) -> dict[str, Any]:
+def override(table: Mapping[str, Any], settings: Sequence[str], replaced: Replaced = lambda *_: ()) -> dict[str, Any]:
     """Apply `key.sub=value` settings; the value is read as TOML, or as a plain string where that is no TOML."""
     merged = dict(table)
     for setting in settings:
@@ -76,7 +76,7 @@ def override(table: Mapping[str, Any], settings: Sequence[str]) -> dict[str, Any
             raise ValueError(f"{setting[:200]!r}: {error}") from None
         for key in reversed(keys):
             value = {key: value}
-        merged = overlay(merged, value)
+        merged = overlay(merged, value, replaced)
     return merged
 
 

@@ -1,27 +1,19 @@
 """Training: recipes, the trainer, schedules, checkpoints, logs."""
 
 from hypersphere.training.checkpoints import Checkpoints
-from hypersphere.training.compare import compare_cells
-from hypersphere.training.finished_run import load_run, mean_embeddings, run_embedder
-from hypersphere.training.jobs import (
-    RecordFile,
-    RunRecord,
-    SetScore,
-    Task,
-    compare_runs,
-    run_key,
-    run_tasks,
-    training_fit,
-)
+from hypersphere.training.comparison import compare_cells
+from hypersphere.training.finished_run import Trained, load_run, mean_embeddings, run_embedder
+from hypersphere.training.jobs import Task, run_tasks, training_fit
 from hypersphere.training.logs import Logger, TensorBoard, WeightsAndBiases, read_log
 from hypersphere.training.monitor import Monitor, TrainingStopped, effective_margin
 from hypersphere.training.own_data import suggest_recipe
 from hypersphere.training.recipe import Recipe, ValidationSettings, load_recipe, recipe_from_table, recipe_keys
 from hypersphere.training.recipe_names import SHIPPED_RECIPES, find_recipe, recipe_names
+from hypersphere.training.recipe_stages import train_recipe
+from hypersphere.training.run_records import RecordFile, RunRecord, SetScore, compare_runs, run_key
 from hypersphere.training.schedules import Schedule
 from hypersphere.training.shard_state import load_replicated_state, load_state, replicated_state, save_state
-from hypersphere.training.stages import train_recipe
-from hypersphere.training.trainer import Trained, Trainer
+from hypersphere.training.trainer import Trainer
 from hypersphere.training.validation import NO_VALIDATION, UnseenPairs, unseen_pairs, validation_sets
 
 __all__ = [

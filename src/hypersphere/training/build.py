@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import copy
 import inspect
 import math
-from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -13,6 +11,7 @@ from typing import Any
 import numpy as np
 import torch
 from torch import Tensor, nn
+from torch.optim.swa_utils import AveragedModel
 
 from hypersphere.backbones import create_backbone
 from hypersphere.backbones.resnet import ResNet
@@ -24,9 +23,10 @@ from hypersphere.losses import OBJECTIVES
 from hypersphere.optim import RowAdamW, RowSGD
 from hypersphere.training.checkpoints import load_weights
 from hypersphere.training.finished_run import load_run, newest_head
-from hypersphere.training.recipe import FIRST_STAGE, Recipe
+from hypersphere.training.recipe import Recipe, StageStart
 from hypersphere.training.semi_siamese import remember, starting_prototypes
 
+Tensors = tuple[Tensor, ...] | list[Tensor]
 Batches = ShuffledBatches | ClassBalancedBatches | IdentityBatches
 _NOT_CHECKED = ("sharded", "loss_weight", "prototypes", "sample", "unbiased")
 _FEW_CLASSES = 100
@@ -49,6 +49,15 @@ def check_parts(recipe: Recipe) -> None:
         options["class_counts"] = counts
     create_head(dim=recipe.backbone["dim"], num_classes=len(counts), **options)
     make_neck_losses(recipe)
+
+
+def check_split(recipe: Recipe, world: World) -> None:
+    """Raise ValueError where the parts of a batch cannot be of one size."""
+    size, accumulate = recipe.train.batch_size, recipe.train.accumulate
+    if size % (accumulate * world.size):
+        raise ValueError(
+            f"batch_size={size} must be a multiple of accumulate x processes = {accumulate} x {world.size}"
+        )
 
 
 def make_backbone(recipe: Recipe, start: Path | None) -> nn.Module:
@@ -102,6 +111,10 @@ def make_head(recipe: Recipe, source: ImageSource, start: Path | None, world: Wo
     head = create_head(dim=dim, num_classes=source.num_classes, **options)
     if moved:
         remember(head)
+    if head.sampler is not None and head.sharding is None and world.size > 1:
+        raise ValueError(
+            f"head.sample on {world.size} processes needs sharded classes: equal heads would draw different ones"
+        )
     if recipe.train.start_head and start is not None:
         try:
             head.load_state_dict(newest_head(start))
@@ -125,9 +138,11 @@ def make_neck_losses(recipe: Recipe) -> list[tuple[float, PairLoss]]:
 
 
 def start_of(recipe: Recipe, folder: Path) -> Path | None:
-    """Where a run in a folder begins from."""
+    """Return where a run in a folder begins from: a file of weights, the folder of a run, or None."""
     start = recipe.train.start
-    return folder.parent if start == FIRST_STAGE else None if start is None else Path(start)
+    if isinstance(start, StageStart):
+        return folder.parent
+    return None if start is None else Path(start)
 
 
 def make_optimizer(recipe: Recipe, backbone: nn.Module, head: Head) -> torch.optim.Optimizer:
@@ -160,6 +175,16 @@ def make_optimizer(recipe: Recipe, backbone: nn.Module, head: Head) -> torch.opt
     return torch.optim.Adam(groups, lr=settings.lr, fused=fused)
 
 
+def make_scaler(recipe: Recipe, world: World) -> torch.amp.GradScaler:
+    """Return what scales the loss under float16, and skips the step on every rank if any rank overflowed."""
+    enabled, device = recipe.train.precision == "float16", world.device.type
+    if world.size > 1 and enabled:
+        from hypersphere.training.loss_scaler import LossScaler
+
+        return LossScaler(device)
+    return torch.amp.GradScaler(device, enabled=enabled)
+
+
 def make_batches(recipe: Recipe, source: ImageSource, world: World) -> Batches:
     """The order of the images: this process's part of every batch."""
     settings, labels = recipe.train, np.asarray(source.labels)
@@ -186,23 +211,15 @@ def total_steps(recipe: Recipe, batches: Batches) -> int:
     return max(1, math.ceil(settings.epochs * batches.batches_per_epoch))
 
 
-class MovingAverage:
-    """An exponential moving average of a network's weights and buffers."""
+def make_average(network: nn.Module, decay: float) -> AveragedModel:
+    """Return an exponential moving average of a network's weights and buffers; counters are copied as they are."""
 
-    def __init__(self, network: nn.Module, decay: float) -> None:
-        self.decay = decay
-        self.network = copy.deepcopy(network).eval().requires_grad_(False)
+    def move(averages: Tensors, current: Tensors, _: Tensor | int) -> None:
+        if averages[0].is_floating_point():
+            torch._foreach_lerp_(averages, current, 1 - decay)
+        else:
+            torch._foreach_copy_(averages, current)
 
-    @torch.no_grad()
-    def update(self, network: nn.Module) -> None:
-        """Move towards the network as it is now."""
-        for mine, theirs in zip(_tensors(self.network), _tensors(network), strict=True):
-            if mine.is_floating_point():
-                mine.lerp_(theirs, 1 - self.decay)
-            else:
-                mine.copy_(theirs)
-
-
-def _tensors(network: nn.Module) -> Iterator[Tensor]:
-    yield from network.parameters()
-    yield from network.buffers()
+    average = AveragedModel(network, multi_avg_fn=move, use_buffers=True).eval().requires_grad_(False)
+    average.n_averaged.fill_(1)  # the first step moves the weights that the run began with, and does not replace them
+    return average

@@ -1,8 +1,8 @@
-"""Runs that are over: the network that one left behind, and what it makes of other people."""
+"""Finished runs: load the network of one, write its model file, embed identities with it."""
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -18,9 +18,26 @@ from hypersphere.data import Fitted, ImageSource
 from hypersphere.distributed.tensor_shards import read_shards
 from hypersphere.evaluation.embed import embedded_batches
 from hypersphere.geometry import normalize
+from hypersphere.heads import Head
 from hypersphere.models import MODEL_FILE, Contract, Embedder, NormalizedNetwork, save_model
 from hypersphere.training.checkpoints import Checkpoints
 from hypersphere.training.recipe import Recipe, load_recipe
+
+
+@dataclass(frozen=True)
+class Trained:
+    """What a run leaves behind: the embedding network in eval mode, the head, the folder, and late snapshots.
+
+    `statistics_batches` tells over how many batches BatchNorm's statistics were estimated anew, because the run was too
+    short for them to follow the weights; 0 where they did.
+    """
+
+    backbone: nn.Module
+    head: Head
+    folder: Path
+    steps: int
+    snapshots: tuple[Path, ...] = ()
+    statistics_batches: int = 0
 
 
 def newest_state(folder: Path) -> tuple[int, dict[str, Any]]:

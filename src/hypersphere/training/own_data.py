@@ -16,9 +16,10 @@ from typing import Any
 import numpy as np
 
 from hypersphere.core import check_choice
-from hypersphere.core.config import build, overlay
+from hypersphere.core.config import build
 from hypersphere.data import ImageSource, UnreadableImage
 from hypersphere.training.recipe import TrainSettings, ValidationSettings
+from hypersphere.training.recipe_tables import merge_tables
 
 _SIDES = (32, 64, 112)
 _SAMPLED = 32
@@ -50,7 +51,7 @@ def suggest_recipe(
     gpu = device == "cuda"
     epochs = min(max((2_000_000 if gpu else 60_000) // images, _EPOCHS[0]), _EPOCHS[1])
     train = {"epochs": float(epochs), "batch_size": min(128 if gpu else 32, images)}
-    train = overlay(train, (changes or {}).get("train", {}))
+    train = merge_tables(train, (changes or {}).get("train", {}))
     settings = build(TrainSettings, train, "train")
     steps = settings.steps or (settings.epochs or 1) * math.ceil(images / settings.batch_size)
     size = _size(source, str(path), 112 if gpu else 64)

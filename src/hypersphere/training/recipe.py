@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from hypersphere.core import check_choice, check_positive, check_range
-from hypersphere.core.config import as_table, build, load_toml, overlay, override
+from hypersphere.core.config import as_table, build
 from hypersphere.data import Augmentation
 from hypersphere.training.recipe_names import find_recipe
+from hypersphere.training.recipe_tables import load_table, merge_tables, with_settings
 from hypersphere.training.schedules import Schedule
 from hypersphere.training.semi_siamese import check_semi_siamese
 from hypersphere.training.teacher import TeacherSettings, check_teaching
@@ -22,8 +23,17 @@ _FILLED_IN = {
 _MOST_IMAGES = 10**8
 _LARGEST_SIDE = 4096
 _LARGEST_DIM = 2**16
-FIRST_STAGE = "the first stage"
-"""What `train.start` of a second stage says: the folder above its own, wherever that is."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class StageStart:
+    """What `train.start` of a second stage is: the end of the first, whose folder is the one above its own.
+
+    Args:
+        stage: its number.
+    """
+
+    stage: Literal[1]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -175,7 +185,8 @@ class TrainSettings:
         log_every, checkpoint_every: in steps; the end is always saved.
         keep: checkpoints to keep.
         start: what to begin from: a file with a backbone's weights, or the folder of a run. The weights of an
-            ImageNet classifier fit `resnet50`: its last layer is left out, neck and projection stay new.
+            ImageNet classifier fit `resnet50`: its last layer is left out, neck and projection stay new. A second stage
+            has `{ stage = 1 }`, the end of the first.
         start_head: begin from the head of that run too, not from a new one.
         freeze_backbone: train the head alone.
         shift_batch_norm: let the statistics of a frozen backbone's BatchNorm follow the data.
@@ -198,7 +209,7 @@ class TrainSettings:
     keep: int = 3
     snapshots: int = 0
     snapshot_every: int = 1000
-    start: str | None = None
+    start: str | StageStart | None = None
     start_head: bool = False
     freeze_backbone: bool = False
     shift_batch_norm: bool = False
@@ -221,7 +232,7 @@ class TrainSettings:
             raise ValueError(f"batch_size={self.batch_size} must be a multiple of accumulate={self.accumulate}")
         check_range("snapshots", self.snapshots, 0)
         check_range("snapshot_every", self.snapshot_every, 1)
-        if self.start is not None and not self.start.strip():
+        if isinstance(self.start, str) and not self.start.strip():
             raise ValueError("start is empty; name a file of weights or the folder of a run, or leave it out")
         if self.start_head and self.start is None:
             raise ValueError("start_head needs start, the folder of the run that the head comes from")
@@ -289,16 +300,13 @@ class Recipe:
         return {key: value for key, value in self.head.items() if key not in ("sharded", "loss_weight")}
 
     def stages(self) -> list[Recipe]:
-        """This recipe alone; or its two stages, the second being the first with what `second` changes.
-
-        Its `train.start` stands for the folder above its own.
-        """
+        """Return this recipe alone; or its two stages, the second being the first with what `second` changes."""
         if not self.second:
             return [self]
         first = replace(self, second={})
-        begun = overlay(as_table(first), {"train": {"start": FIRST_STAGE}})
+        begun = merge_tables(as_table(first), {"train": {"start": {"stage": 1}}})
         try:
-            return [first, build(Recipe, overlay(begun, self.second))]
+            return [first, build(Recipe, merge_tables(begun, self.second))]
         except ValueError as error:
             raise ValueError(f"second: {error}") from None
 
@@ -310,7 +318,7 @@ def load_recipe(path: str | Path, settings: Sequence[str] = ()) -> Recipe:
     """
     path = find_recipe(path)
     try:
-        return recipe_from_table(load_toml(path), settings)
+        return recipe_from_table(load_table(path), settings)
     except ValueError as error:
         message = str(error)
         raise ValueError(message if str(path) in message else f"{path}: {message}") from None
@@ -332,10 +340,10 @@ def recipe_keys() -> list[str]:
 
 def recipe_from_table(table: Mapping[str, Any], settings: Sequence[str] = ()) -> Recipe:
     """A recipe from a table as a TOML file has it, with settings on top as in `load_recipe`."""
-    changed = override({}, settings)
+    changed = with_settings({}, settings)
     own, losses = table.get("head"), table.get("losses")
     before, name = (each.get("name") if isinstance(each, Mapping) else None for each in (own, changed.get("head")))
     if isinstance(name, str) and name != before:
         options = losses.get(name) if isinstance(losses, Mapping) else None
-        table = overlay(table, {"head": {"name": name, **(options if isinstance(options, Mapping) else {})}})
-    return build(Recipe, overlay(table, changed))
+        table = merge_tables(table, {"head": {"name": name, **(options if isinstance(options, Mapping) else {})}})
+    return build(Recipe, merge_tables(table, changed))

@@ -2,54 +2,48 @@
 
 from __future__ import annotations
 
-import re
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
-import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
 
 from hypersphere.core import Reporter
-from hypersphere.core.config import as_table, digest, to_toml
-from hypersphere.core.files import remove_partial, sync_file, write_atomically
-from hypersphere.data import ImageSource, InMemory, Prefetcher, ProcessPrefetcher, cutmix, mixup
+from hypersphere.core.files import remove_partial, sync_file
+from hypersphere.data import ImageSource, cutmix, mixup
 from hypersphere.distributed import World
-from hypersphere.heads import Head
 from hypersphere.optim import clip_grad_norm_
 from hypersphere.training.batch_norm import estimate_anew, is_lagging
 from hypersphere.training.build import (
-    MovingAverage,
     check_parts,
+    check_split,
+    make_average,
     make_backbone,
-    make_batches,
     make_head,
     make_neck_losses,
     make_optimizer,
+    make_scaler,
     sharded_head,
     start_of,
     total_steps,
 )
 from hypersphere.training.checkpoints import Checkpoints, Snapshots
-from hypersphere.training.data import readable_source, training_source
-from hypersphere.training.finished_run import write_model
+from hypersphere.training.finished_run import Trained, write_model
+from hypersphere.training.loading import Loaded, Loader, TrainingImages, mix_seed
 from hypersphere.training.logs import JsonLines, Logger, Logs, figures_in_words
 from hypersphere.training.monitor import Monitor, TrainingStopped, stop_unless_finite
 from hypersphere.training.recipe import Recipe
+from hypersphere.training.run_state import resume, save, save_sharded
 from hypersphere.training.semi_siamese import VIEWS, SemiSiamese
-from hypersphere.training.shard_state import load_replicated_state, load_state, replicated_state, save_state
 from hypersphere.training.teacher import Teacher
 
-_RECIPE = re.compile(rb"# recipe ([0-9a-f]{12})\n")
 _STATISTICS_BATCHES = 20
 _PRECISIONS = {"bfloat16": torch.bfloat16, "float16": torch.float16}
 Evaluation = Callable[[nn.Module], Mapping[str, float]]
-Loaded = tuple[Tensor, Tensor]
 
 
 class TrainingReporter(Protocol):
@@ -60,22 +54,6 @@ class TrainingReporter(Protocol):
 
     def __call__(self, done: int, total: int, note: str = "") -> None:
         """So many steps are done; `note` has the figures in words."""
-
-
-@dataclass(frozen=True)
-class Trained:
-    """What a run leaves behind: the embedding network in eval mode, the head, the folder, and late snapshots.
-
-    `statistics_batches` tells over how many batches BatchNorm's statistics were estimated anew, because the run was too
-    short for them to follow the weights; 0 where they did.
-    """
-
-    backbone: nn.Module
-    head: Head
-    folder: Path
-    steps: int
-    snapshots: tuple[Path, ...] = ()
-    statistics_batches: int = 0
 
 
 class Trainer:
@@ -111,21 +89,17 @@ class Trainer:
         checking: Reporter | None = None,
     ) -> None:
         self.folder = folder = Path(folder)
-        self.recipe, self.loggers, self.workers = recipe, loggers, workers
+        self.recipe, self.loggers = recipe, loggers
         self.evaluate, self.keep_best = evaluate, keep_best
         self.scores: Mapping[str, float] = {}
         self.world = world or World()
         check_parts(recipe)
-        _check_split(recipe.train.batch_size, recipe.train.accumulate, self.world.size)
+        check_split(recipe, self.world)
         self.device = self.world.device
-        self.source = source if source is not None else self._readable(checking)
-        if recipe.data.device is not None and not isinstance(self.source, InMemory):
-            self.source = InMemory(self.source, _holding(recipe.data.device, self.device), checking)
-        if isinstance(self.source, InMemory):
-            self.workers = 0
-        self.labels = torch.from_numpy(np.asarray(self.source.labels, dtype=np.int64))
-        _check_labels(self.labels, self.source.num_classes)
-        self.unlabelled = bool((self.labels < 0).any())
+        self.images = TrainingImages(
+            recipe, folder, self.world, source=source, workers=workers, compile=compile, checking=checking
+        )
+        self.source = self.images.source
         torch.manual_seed(recipe.train.seed)
         self.checkpoints = Checkpoints(folder / "checkpoints", recipe.train.keep)
         self.begun = bool(self.checkpoints.steps())
@@ -136,21 +110,18 @@ class Trainer:
         self.sharded = sharded_head(recipe)
         self.loss_weight = float(recipe.head.get("loss_weight", 1.0))
         self.head.checked = False
-        _check_sampling(self.head, self.world)
         self.neck_losses = make_neck_losses(recipe)
         self.compile = compile
         self.graphs = compile and self.device.type == "cuda" and self.world.size == 1
-        self.change = recipe.augment.compiled() if compile and self.device.type == "cuda" else recipe.augment
         self.network: Callable[..., Any] = self.backbone
         self.parallel: DistributedDataParallel | None = None
-        self.average = MovingAverage(self.backbone, recipe.train.ema) if recipe.train.ema is not None else None
+        self.average = make_average(self.backbone, recipe.train.ema) if recipe.train.ema is not None else None
         self.semi_siamese: SemiSiamese | None = None
         if recipe.train.semi_siamese is not None and self.average is not None:
-            self.semi_siamese = SemiSiamese(self.head, self.average.network, recipe.train.semi_siamese, self.world)
+            self.semi_siamese = SemiSiamese(self.head, self.average.module, recipe.train.semi_siamese, self.world)
         self.optimizer = make_optimizer(recipe, self.backbone, self.head)
-        self.scaler = self._scaler()
-        self.batches = make_batches(recipe, self.source, self.world)
-        self.total = total_steps(recipe, self.batches)
+        self.scaler = make_scaler(recipe, self.world)
+        self.total = total_steps(recipe, self.images.batches)
         self.monitor = Monitor(self.source.num_classes)
         self.teacher = self._teacher(checking) if recipe.teacher.model is not None else None
         self.snapshots = Snapshots(
@@ -172,18 +143,18 @@ class Trainer:
             return self._run(progress, until)
 
     def _run(self, progress: TrainingReporter | None, until: int | None) -> Trained:
-        self._take_up()
+        resume(self)
         logs = Logs([JsonLines(self.folder / "log.jsonl"), *self.loggers] if self.world.is_main else [], self.step)
         stop = min(self.total, until if until is not None else self.total)
         began, first, words, estimated = time.monotonic(), self.step, "", 0
         if progress is not None:
             progress.begin(self.step)
-        with logs, self._joined(), self._loading(stop) as loaded:
+        with logs, self._joined(), self.images.loader(self.step, stop) as loaded:
             while self.step < stop:
                 images, labels = self._next(loaded)
                 loss, embeddings = self._train_step(images, labels)
                 self.step += 1
-                self.batches.go_to(self.step)
+                self.images.batches.go_to(self.step)
                 last = self.step == self.total
                 if self.step % self.recipe.train.log_every == 0 or last:
                     figures = self._look(loss, embeddings, labels)
@@ -208,17 +179,7 @@ class Trainer:
 
     def model(self) -> nn.Module:
         """The network to embed with: the moving average of the weights where the recipe keeps one."""
-        return self.average.network if self.average is not None else self.backbone
-
-    def _readable(self, checking: Reporter | None) -> ImageSource:
-        """The images that can be read: the first process reads them all, the others believe its list."""
-        source, data = training_source(self.recipe.data), self.recipe.data
-        if not self.world.is_main:
-            self.world.barrier()
-            return readable_source(source, data, self.folder, listed=True)
-        readable = readable_source(source, data, self.folder, checking)
-        self.world.barrier()
-        return readable
+        return self.average.module if self.average is not None else self.backbone
 
     def _teacher(self, checking: Reporter | None) -> Teacher:
         return Teacher(
@@ -251,45 +212,11 @@ class Trainer:
         finally:
             self.network, self.parallel = self.backbone, None
 
-    def _scaler(self) -> torch.amp.GradScaler:
-        """Scales the loss under float16; an overflow in one process is one in all."""
-        enabled = self.recipe.train.precision == "float16"
-        if self.world.size > 1 and enabled:
-            from hypersphere.training.loss_scaler import LossScaler
-
-            return LossScaler(self.device.type)
-        return torch.amp.GradScaler(self.device.type, enabled=enabled)
-
-    def _loading(self, stop: int) -> Prefetcher[Loaded] | ProcessPrefetcher[Loaded]:
-        if not self.workers:
-            return Prefetcher(self._load, start=self.step, stop=stop, workers=0)
-        pin = self.device.type == "cuda"
-        return ProcessPrefetcher(self._load, start=self.step, stop=stop, workers=self.workers, pin=pin)
-
-    def _load(self, step: int) -> Loaded:
-        """The images of a step, as bytes where a GPU changes them, changed already where the CPU does."""
-        indices = self.batches.batch_at(step)
-        images, labels = self.source.batch(indices), self.labels[torch.from_numpy(indices)]
-        return (self._augment(images, step) if self.device.type == "cpu" else images), labels
-
-    def _augment(self, images: Tensor, step: int) -> Tensor:
-        """Images changed as the recipe says, each as it would be if one process saw the whole batch."""
-        generator = torch.Generator().manual_seed(_mix(self.recipe.train.seed, step))
-        self.recipe.augment.skip(generator, self.world.rank * len(images))
-        return self.change(images, generator).contiguous(memory_format=torch.channels_last)
-
-    def _next(self, loaded: Prefetcher[Loaded] | ProcessPrefetcher[Loaded]) -> Loaded:
+    def _next(self, loaded: Loader) -> Loaded:
         began = time.monotonic()
         images, labels = next(loaded)
         self.waited += time.monotonic() - began
-        return self._on_device(images, labels, self.step)
-
-    def _on_device(self, images: Tensor, labels: Tensor, step: int) -> Loaded:
-        """What was loaded for a step, where the network is; a GPU augments there."""
-        if self.device.type != "cpu":
-            images = self._augment(images.to(self.device, non_blocking=True), step)
-            labels = labels.to(self.device, non_blocking=True)
-        return images, labels
+        return self.images.to_device(images, labels, self.step)
 
     def _estimate_statistics(self) -> int:
         """Mend BatchNorm's statistics at the end of a short run; returns over how many batches, 0 for none.
@@ -305,13 +232,13 @@ class Trainer:
                 network(images)
 
         count = min(_STATISTICS_BATCHES, self.total)
-        estimate_anew(network, run, (self._on_device(*self._load(step), step)[0] for step in range(count)))
+        estimate_anew(network, run, (self.images.to_device(*self.images.load(step), step)[0] for step in range(count)))
         return count
 
     def _train_step(self, images: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
         """One step of the optimizer; returns the loss of this process and the embeddings, both detached."""
         settings = self.recipe.train
-        torch.manual_seed(_mix(settings.seed, self.step, self.world.rank))
+        torch.manual_seed(mix_seed(settings.seed, self.step, self.world.rank))
         for group in self.optimizer.param_groups:
             group["lr"] = group["base"] * self._rate(self.step)
         self.backbone.train(not settings.freeze_backbone or settings.shift_batch_norm)
@@ -320,9 +247,9 @@ class Trainer:
         total, embeddings = torch.zeros((), device=self.device), []
         parts = list(zip(images.chunk(settings.accumulate), labels.chunk(settings.accumulate), strict=True))
         counted = self._counted(labels)
-        indices = torch.from_numpy(self.batches.batch_at(self.step)).chunk(settings.accumulate)
+        indices = torch.from_numpy(self.images.batches.batch_at(self.step)).chunk(settings.accumulate)
         place = self.world.rank if self.head.sharding is None else 0  # one loss of all rows has one share of mixup
-        mixing = torch.Generator().manual_seed(_mix(settings.seed, self.step, place))
+        mixing = torch.Generator().manual_seed(mix_seed(settings.seed, self.step, place))
         for number, (part, owners) in enumerate(parts, 1):
             weight = self._weight(owners, counted)
             if self.graphs:
@@ -342,7 +269,7 @@ class Trainer:
 
     def _counted(self, labels: Tensor) -> Tensor | None:
         """How many samples of the batch, of all processes, count in the mean; None where all of them do."""
-        if not self.unlabelled or getattr(self.head.objective, "counts_unlabelled", True):
+        if not self.images.unlabelled or getattr(self.head.objective, "counts_unlabelled", True):
             return None
         return self.world.all_reduce((labels >= 0).sum().float()).clamp(min=1)
 
@@ -423,10 +350,10 @@ class Trainer:
             return
         self.head.advance()
         if self.average is not None:
-            self.average.update(self.backbone)
+            self.average.update_parameters(self.backbone)
 
     def _rate(self, step: int) -> float:
-        return self.recipe.schedule.factor(step, self.total, self.batches.batches_per_epoch)
+        return self.recipe.schedule.factor(step, self.total, self.images.batches.batches_per_epoch)
 
     def _mean(self, loss: Tensor) -> float:
         return float(self.world.all_reduce(loss)) / self.world.size
@@ -445,51 +372,10 @@ class Trainer:
             raise cause or TrainingStopped("the first process has stopped the run; its message says why")
         lr = self.recipe.optimizer.lr * self._rate(self.step - 1)
         figures |= self.teacher.figures() if self.teacher is not None else {}
-        return {"step": self.step, "epoch": self.batches.epoch, "loss": mean, "lr": lr, **figures}
-
-    def _take_up(self) -> None:
-        """Continue from the newest checkpoint, or write down the recipe of a new run."""
-        name = digest(self.recipe)
-        found = self.checkpoints.load_newest(sharded=self.sharded)
-        if not self.world.agree(-1 if found is None else found[0]):
-            raise ValueError(f"{self.folder}: the processes do not see the same checkpoints; they need one file system")
-        if found is None:
-            if self.begun and self.recipe.train.start is not None:
-                raise ValueError(
-                    f"{self.checkpoints.folder}: none can be read; remove this folder to begin from train.start again"
-                )
-            self._refuse_another(name)
-            if self.world.is_main:
-                text = f"# recipe {name}\n{to_toml(as_table(self.recipe))}"
-                write_atomically(self.folder / "recipe.toml", text.encode())
-            return
-        step, state = found
-        if state["recipe"] != name:
-            raise ValueError(_another(self.folder, state["recipe"], name))
-        self.backbone.load_state_dict(state["backbone"])
-        if self.sharded:
-            load_replicated_state(self.head, self.optimizer, state["head"], state["optimizer"])
-            load_state(self.checkpoints.shards(step), self.head, self.optimizer, verify=False)
-        else:
-            self.head.load_state_dict(state["head"])
-            self.optimizer.load_state_dict(state["optimizer"])
-        self.scaler.load_state_dict(state["scaler"])
-        self.batches.load_state_dict(state["batches"])
-        self.monitor.load_state_dict(state["monitor"])
-        if self.average is not None:
-            self.average.network.load_state_dict(state["average"])
-        self.step = step
-
-    def _refuse_another(self, name: str) -> None:
-        """A folder whose run of another recipe has no checkpoint yet is refused too."""
-        path = self.folder / "recipe.toml"
-        found = _RECIPE.match(path.read_bytes()) if path.is_file() else None
-        if self.world.any(found is not None and found[1].decode() != name):
-            raise ValueError(_another(self.folder, found[1].decode() if found else "", name))
+        return {"step": self.step, "epoch": self.images.batches.epoch, "loss": mean, "lr": lr, **figures}
 
     def _save(self, logs: Logs) -> None:
-        if self.sharded:
-            save_state(self.checkpoints.shards(self.step), self.head, self.optimizer)
+        save_sharded(self)
         if not self.world.is_main:
             return
         score = None
@@ -498,58 +384,4 @@ class Trainer:
             logs.write({"step": self.step, **self.scores})
             score = next(iter(self.scores.values())) if self.keep_best else None
         sync_file(self.folder / "log.jsonl")
-        head, optimizer = self.head.state_dict(), self.optimizer.state_dict()
-        if self.sharded:
-            head, optimizer = replicated_state(self.head, self.optimizer)
-        state = {
-            "recipe": digest(self.recipe),
-            "backbone": self.backbone.state_dict(),
-            "head": head,
-            "optimizer": optimizer,
-            "scaler": self.scaler.state_dict(),
-            "batches": self.batches.state_dict(),
-            "monitor": self.monitor.state_dict(),
-            "average": self.average.network.state_dict() if self.average is not None else None,
-        }
-        self.checkpoints.save(self.step, state, score)
-
-
-def _another(folder: Path, there: str, name: str) -> str:
-    return f"{folder} holds a run of another recipe ({there}, not {name}): choose another folder"
-
-
-def _holding(asked: str, device: torch.device) -> torch.device:
-    """Where the images are held: on the device that trains, or in the machine's memory."""
-    if asked == "cuda" and device.type != "cuda":
-        raise ValueError(f"data.device='cuda', but the run is on {device.type}: use data.device=cpu")
-    return device if asked == "cuda" else torch.device("cpu")
-
-
-def _check_labels(labels: Tensor, num_classes: int) -> None:
-    if len(labels) and not (int(labels.min()) >= -1 and int(labels.max()) < num_classes):
-        raise ValueError(
-            f"labels lie between {int(labels.min())} and {int(labels.max())}: with {num_classes} classes they must be"
-            f" 0 to {num_classes - 1}, or -1"
-        )
-
-
-def _check_sampling(head: Head, world: World) -> None:
-    if head.sampler is not None and head.sharding is None and world.size > 1:
-        raise ValueError(
-            f"head.sample on {world.size} processes needs sharded classes: equal heads would draw different ones"
-        )
-
-
-def _check_split(batch_size: int, accumulate: int, processes: int) -> None:
-    if batch_size % (accumulate * processes):
-        raise ValueError(
-            f"batch_size={batch_size} must be a multiple of accumulate x processes = {accumulate} x {processes}"
-        )
-
-
-def _mix(*numbers: int) -> int:
-    """One 63-bit seed from several numbers."""
-    mixed = 0
-    for number in numbers:
-        mixed = (mixed * 6364136223846793005 + number + 1442695040888963407) % 2**63
-    return mixed
+        save(self, score)

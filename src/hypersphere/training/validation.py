@@ -19,10 +19,9 @@ from hypersphere.evaluation.protocols import read_pairs
 from hypersphere.geometry import normalize
 from hypersphere.pocket import VALIDATION, PocketFaces, verification_pairs
 from hypersphere.training.checkpoints import load_weights
-from hypersphere.training.data import readable_held_out
-from hypersphere.training.finished_run import run_embedder
+from hypersphere.training.finished_run import Trained, run_embedder
 from hypersphere.training.recipe import Recipe
-from hypersphere.training.trainer import Trained
+from hypersphere.training.training_data import readable_held_out
 
 NO_VALIDATION = (
     "needs people whom training does not see: data.validation.identities=0.1 holds a tenth of the identities out,"

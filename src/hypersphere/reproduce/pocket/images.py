@@ -12,8 +12,8 @@ from hypersphere.core.files import whole_file
 from hypersphere.core.read_arrays import read_npy
 from hypersphere.data import ArraySource, ImageSource, Subset
 from hypersphere.pocket import TEST, PocketFaces
-from hypersphere.training.data import training_source
 from hypersphere.training.recipe import DataSettings
+from hypersphere.training.training_data import training_source
 
 UNSEEN, IMAGES = 400, 10
 NEW_IMAGES = 100

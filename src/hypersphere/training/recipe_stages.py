@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
+from hypersphere.training.finished_run import Trained
 from hypersphere.training.recipe import Recipe
-from hypersphere.training.trainer import Trained, Trainer, TrainingReporter
+from hypersphere.training.trainer import Trainer, TrainingReporter
 
 Making = Callable[[Recipe, Path], Trainer]
 

@@ -10,8 +10,8 @@ import torch
 from hypersphere.data import FolderSource, write_folder, write_mnist, write_records
 from hypersphere.pocket.dataset import PocketFaces
 from hypersphere.training import Recipe, Trainer
-from hypersphere.training.data import readable_source, training_source
 from hypersphere.training.recipe import DataSettings, TrainSettings
+from hypersphere.training.training_data import readable_source, training_source
 from tests.data.samples import arrays, make_folder, picture, saved
 
 
@@ -89,7 +89,9 @@ def test_a_run_that_goes_on_keeps_to_its_list(root: Path, tmp_path: Path, monkey
         before = readable_source(training_source(settings(root)), settings(root), folder)
     begin(folder)
     (root / "Ada" / "3.jpg").write_bytes(saved(picture(1)))
-    monkeypatch.setattr("hypersphere.training.data.check_readable", lambda *_, **__: pytest.fail("scanned again"))
+    monkeypatch.setattr(
+        "hypersphere.training.training_data.check_readable", lambda *_, **__: pytest.fail("scanned again")
+    )
     after = readable_source(training_source(settings(root)), settings(root), folder)
     assert after.indices.tolist() == before.indices.tolist()  # type: ignore[attr-defined]
 

@@ -1,0 +1,157 @@
+"""Runs on record: what a comparison keeps of each run, as a line of JSON, and tests between its cells."""
+
+from __future__ import annotations
+
+import base64
+import json
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+
+from hypersphere.core import parse_json
+from hypersphere.core.config import build, digest
+from hypersphere.core.files import write_atomically
+from hypersphere.core.read_lines import numbered_lines
+from hypersphere.evaluation import Difference, Verification, compare_repeated
+from hypersphere.training.recipe import Recipe
+from hypersphere.training.validation import UnseenPairs
+
+_FARS = (1e-2, 1e-3)
+
+
+@dataclass(frozen=True)
+class SetScore:
+    """How a run did on one set of pairs.
+
+    Args:
+        accuracy: by ten folds; of late snapshots, their mean.
+        low, high: its 95 % interval over people, of the last snapshot.
+        eer: equal error rate.
+        tar: TAR at FAR 1e-2 and 1e-3, by name.
+        right: which pairs were decided rightly, a bit each, in base 64: for paired tests between runs.
+    """
+
+    accuracy: float
+    low: float
+    high: float
+    eer: float
+    tar: dict[str, float]
+    right: str
+
+    def __post_init__(self) -> None:
+        _from_base64(self.right)
+
+    @classmethod
+    def of(cls, results: Sequence[Verification]) -> SetScore:
+        """The score of a run's snapshots, or of its single network."""
+        last = results[-1]
+        return cls(
+            accuracy=float(np.mean([result.accuracy.value for result in results])),
+            low=last.accuracy.low,
+            high=last.accuracy.high,
+            eer=last.roc.eer(),
+            tar={f"{far:g}": last.roc.tar_at(far) for far in _FARS if last.roc.impostors * far >= 1},
+            right=base64.b64encode(np.packbits(last.right).tobytes()).decode("ascii"),
+        )
+
+    def decisions(self, count: int) -> npt.NDArray[np.bool_]:
+        """(count,) whether each pair was decided rightly."""
+        packed = np.frombuffer(_from_base64(self.right), dtype=np.uint8)
+        if len(packed) != -(-count // 8):
+            raise ValueError(f"right holds {len(packed)} bytes of decisions; {count} pairs take {-(-count // 8)}")
+        return np.unpackbits(packed, count=count).astype(bool)
+
+
+@dataclass(frozen=True)
+class RunRecord:
+    """One run of a comparison, as a line of its record file.
+
+    Args:
+        cell: what it is called in the table.
+        seed: of the run.
+        recipe: `run_key` of its recipe.
+        stopped: why training ended early; then nothing was measured.
+        train_accuracy: share of its own training images, without augmentation, that the head puts in their class.
+        norm: mean length of their embeddings.
+        scores: by set of pairs.
+        steps, seconds: of training and measuring.
+        machine, version: where, and of this library.
+    """
+
+    cell: str
+    seed: int
+    recipe: str
+    stopped: str = ""
+    train_accuracy: float | None = None
+    norm: float | None = None
+    scores: dict[str, SetScore] = field(default_factory=dict)
+    steps: int = 0
+    seconds: float = 0.0
+    machine: str = ""
+    version: str = ""
+
+
+def run_key(recipe: Recipe) -> str:
+    """A hash of a recipe that does not depend on where its data lie: of their paths only the last name counts."""
+    data, validation = recipe.data, recipe.data.validation
+    pairs, images = (None if path is None else Path(path).name for path in (validation.pairs, validation.images))
+    placeless = replace(
+        data, source=Path(data.source).name, device=None, validation=replace(validation, pairs=pairs, images=images)
+    )
+    return digest(replace(recipe, data=placeless))
+
+
+class RecordFile:
+    """Runs on record, one JSON object a line; what is there already need not be run again.
+
+    Args:
+        path: of the file.
+    """
+
+    def __init__(self, path: str | Path) -> None:
+        self.path = Path(path)
+        self.records: dict[str, RunRecord] = {}
+        if self.path.exists():
+            for number, line in numbered_lines(self.path):
+                record = _parse(line, f"{path}, line {number}")
+                self.records[record.recipe] = record
+
+    def add(self, record: RunRecord) -> None:
+        """Write a run down; a later record of the same recipe replaces the earlier one."""
+        self.records[record.recipe] = record
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        lines = (json.dumps(asdict(each), allow_nan=False) + "\n" for each in self.records.values())
+        write_atomically(self.path, "".join(lines).encode())
+
+
+def _from_base64(text: str) -> bytes:
+    try:
+        return base64.b64decode(text, validate=True)
+    except ValueError as error:
+        raise ValueError(f"right={text[:40]!r} must be in base 64 ({error})") from None
+
+
+def _parse(line: str, where: str) -> RunRecord:
+    try:
+        table = parse_json(line, "its text")
+        if not isinstance(table, dict) or "scores" not in table:
+            raise ValueError("expected a table with scores")
+        return build(RunRecord, table)
+    except ValueError as error:
+        raise ValueError(f"{where}: no record of a run ({error})") from None
+
+
+def compare_runs(first: Sequence[RunRecord], second: Sequence[RunRecord], pairs: UnseenPairs) -> Difference:
+    """How much more often the second cell's runs decide rightly, over seeds and people.
+
+    The interval knows of other people and, as far as the runs show them, of other seeds.
+
+    Args:
+        first, second: runs of two cells that were measured on the same pairs.
+        pairs: these pairs.
+    """
+    sides = [np.array([run.scores[pairs.title].decisions(len(pairs.same)) for run in runs]) for runs in (first, second)]
+    return compare_repeated(sides[0], sides[1], subjects=pairs.subjects)
