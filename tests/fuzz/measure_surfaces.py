@@ -20,6 +20,7 @@ from hypersphere.evaluation import (
     write_result,
 )
 from hypersphere.evaluation.protocols import (
+    evaluate_pairs,
     read_blufr,
     read_classify,
     read_ijb,
@@ -99,7 +100,9 @@ def make_results(folder: Path) -> None:
     pairs = read_pairs(folder / "lfw.txt")
     (folder / "lfw.txt").unlink()
     for name, noise in (("a", 1.5), ("b", 0.5)):
-        write_result(pairs.evaluate(made_up(pairs.names, noise=noise), fars=[0.1], replicates=3), folder / name)
+        write_result(
+            evaluate_pairs([(pairs, made_up(pairs.names, noise=noise))], fars=[0.1], replicates=3), folder / name
+        )
 
 
 def read_results(folder: Path) -> Any:

@@ -17,6 +17,7 @@ EXTRAS = {
     "pytorch_metric_learning": ("bench", "pytorch-metric-learning"),
     "safetensors": ("models", "safetensors"),
     "simplejpeg": ("fast-images", "simplejpeg"),
+    "sklearn": ("svm", "scikit-learn"),
     "tensorboard": ("tensorboard", "tensorboard"),
     "wandb": ("wandb", "wandb"),
 }

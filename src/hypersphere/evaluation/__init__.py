@@ -24,8 +24,9 @@ from hypersphere.evaluation.metrics.verification import (
     verify_pairs,
 )
 from hypersphere.evaluation.results.compare_results import compare_results, read_result, write_comparison
+from hypersphere.evaluation.results.measurement import LeftOut, Measurement, ScoredPair
 from hypersphere.evaluation.results.report import write_report
-from hypersphere.evaluation.results.result import Result, ScoredPair, write_result
+from hypersphere.evaluation.results.result import Result, write_result
 from hypersphere.evaluation.statistics.bootstrap import bootstrap_mean, bootstrap_roc
 from hypersphere.evaluation.statistics.estimate import (
     Estimate,
@@ -43,8 +44,7 @@ from hypersphere.evaluation.statistics.paired_tests import (
     compare_tar,
     mcnemar,
 )
-from hypersphere.evaluation.statistics.score_counts import ScoreCounts
-from hypersphere.evaluation.statistics.scores import Scores, SortedScores
+from hypersphere.evaluation.statistics.scores import ScoreBuffer, SortedScores
 
 __all__ = [
     "RULES",
@@ -52,18 +52,19 @@ __all__ = [
     "Difference",
     "Embeddings",
     "Estimate",
+    "LeftOut",
     "Margins",
     "Matches",
+    "Measurement",
     "Metrics",
     "NotMeasurable",
     "OperatingPoint",
     "Result",
     "Retrieval",
     "Roc",
-    "ScoreCounts",
+    "ScoreBuffer",
     "ScoreHistogram",
     "ScoredPair",
-    "Scores",
     "SortedScores",
     "Verification",
     "accuracy_at",

@@ -8,7 +8,7 @@ import pytest
 
 from hypersphere.evaluation import Result, write_result
 from hypersphere.evaluation.metrics.roc import roc_curve
-from hypersphere.evaluation.protocols import IjbOptions, read_blufr, read_ijb, read_megaface, read_pairs
+from hypersphere.evaluation.protocols import IjbOptions, evaluate_pairs, read_blufr, read_ijb, read_megaface, read_pairs
 from hypersphere.evaluation.protocols.megaface import protocol as megaface
 from hypersphere.evaluation.statistics.histogram import ScoreHistogram, score_histogram
 from hypersphere.evaluation.statistics.scores import SortedScores
@@ -39,7 +39,7 @@ def test_the_line_is_at_the_lowest_rate_that_can_be_measured() -> None:
 
 def test_pairs(tmp_path: Path) -> None:
     pairs = read_pairs(write_lfw_list(tmp_path / "lfw.txt"))
-    result = pairs.evaluate(made_up(pairs.names), replicates=5)
+    result = evaluate_pairs([(pairs, made_up(pairs.names))], replicates=5)
     drawn = result.histograms["all"]
     assert drawn.threshold == pytest.approx(np.mean(result.details["all"]["fold_thresholds"]))
     assert drawn.threshold_rule == "the mean of the folds' thresholds"

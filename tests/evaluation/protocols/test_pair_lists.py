@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from hypersphere.data import FolderSource, write_pack
-from hypersphere.evaluation.protocols import list_protocols, read_pairs
+from hypersphere.evaluation.protocols import evaluate_pairs, list_protocols, read_pairs
 from tests.evaluation.protocols.standins import (
     lfw_name,
     made_up,
@@ -147,7 +147,7 @@ def test_pairs_that_official_files_repeat_are_counted_unless_they_contradict(tmp
     path.write_text("\n".join([*lines, *lines[-2:]]))
     pairs = read_pairs(path)
     assert len(pairs) == 41
-    assert pairs.evaluate(made_up(pairs.names), replicates=20).counts["repeated_pairs"] == 1
+    assert evaluate_pairs([(pairs, made_up(pairs.names))], replicates=20).counts["repeated_pairs"] == 1
     path.write_text("\n".join([*lines, lines[-1].replace(" 0", " 3"), lines[-2].replace(" 0", " 3")]))
     with pytest.raises(ValueError, match=r"line 81: the same pair as at .*line 79"):
         read_pairs(path)

@@ -73,7 +73,7 @@ def loops(pairs: PairList, embeddings: Embeddings, center: bool = False) -> tupl
 @pytest.mark.parametrize("seed", [0, 1])
 def test_accuracy_is_that_of_plain_loops(lfw: PairList, center: bool, seed: int) -> None:
     embeddings = made_up(lfw.names, seed=seed)
-    result = lfw.evaluate(embeddings, Comparison(center=center), replicates=50)
+    result = evaluate_pairs([(lfw, embeddings)], Comparison(center=center), replicates=50)
     accuracy, thresholds, right = loops(lfw, embeddings, center)
     assert 0.5 < accuracy < 1, "the example must have errors"
     assert value(result, "accuracy") == pytest.approx(accuracy, abs=1e-12)
@@ -88,7 +88,7 @@ def test_accuracy_is_that_of_plain_loops(lfw: PairList, center: bool, seed: int)
 
 
 def test_the_result_says_all_it_depends_on(lfw: PairList) -> None:
-    result = lfw.evaluate(made_up(lfw.names), Comparison(similarity="euclidean"), replicates=50)
+    result = evaluate_pairs([(lfw, made_up(lfw.names))], Comparison(similarity="euclidean"), replicates=50)
     assert result.protocol == "pairs"
     assert result.options["similarity"] == "euclidean"
     assert result.options["embeddings"] == [{"model": "made up, seed 0"}]
@@ -113,7 +113,7 @@ def test_the_result_says_all_it_depends_on(lfw: PairList) -> None:
 
 
 def test_best_accuracy_is_that_of_one_threshold(lfw: PairList) -> None:
-    result = lfw.evaluate(made_up(lfw.names), replicates=50)
+    result = evaluate_pairs([(lfw, made_up(lfw.names))], replicates=50)
     scores, same = result.items["scores"], lfw.same
     best = max(np.mean((scores >= cut) == same) for cut in [*scores, 2.0])
     assert value(result, "best_accuracy") == pytest.approx(best)
@@ -122,7 +122,7 @@ def test_best_accuracy_is_that_of_one_threshold(lfw: PairList) -> None:
 
 
 def test_worst_pairs_are_the_farthest_beyond_their_threshold(lfw: PairList) -> None:
-    result = lfw.evaluate(made_up(lfw.names, noise=2), replicates=50)
+    result = evaluate_pairs([(lfw, made_up(lfw.names, noise=2))], replicates=50)
     wrong = {k for k in range(60) if not result.items["right"][k]}
     for kind, same, sign in (("false matches", False, 1), ("false non-matches", True, -1)):
         shown = result.worst[kind]
@@ -142,7 +142,7 @@ def test_sets_alone_and_pooled(lfw: PairList, tmp_path: Path) -> None:
     result = evaluate_pairs(sets, replicates=50, progress=lambda *done: seen.append(done))
     assert seen == [(1, 3), (2, 3), (3, 3)]
     for pairs, embeddings in ((lfw, one), (calfw, two)):
-        alone = pairs.evaluate(embeddings, replicates=50)
+        alone = evaluate_pairs([(pairs, embeddings)], replicates=50)
         assert result.metrics[f"{pairs.title}/accuracy"] == alone.metrics["accuracy"]
         assert result.metrics[f"{pairs.title}/eer"] == alone.metrics["eer"]
     names = [f"lfw: {name}" for name in one.names] + [f"calfw: {name}" for name in two.names]
@@ -171,8 +171,8 @@ def test_sets_alone_and_pooled(lfw: PairList, tmp_path: Path) -> None:
 
 def test_snapshots_are_averaged_in_their_scores(lfw: PairList) -> None:
     several = [made_up(lfw.names, seed=k) for k in range(3)]
-    result = lfw.evaluate(several, replicates=50)
-    own = [lfw.evaluate(each, replicates=50) for each in several]
+    result = evaluate_pairs([(lfw, several)], replicates=50)
+    own = [evaluate_pairs([(lfw, each)], replicates=50) for each in several]
     np.testing.assert_allclose(result.items["scores"], np.mean([each.items["scores"] for each in own], axis=0))
     assert value(result, "mean_snapshot_accuracy") == pytest.approx(np.mean([value(each, "accuracy") for each in own]))
     assert result.details["all"]["snapshot_accuracies"] == pytest.approx([value(each, "accuracy") for each in own])
@@ -182,7 +182,7 @@ def test_snapshots_are_averaged_in_their_scores(lfw: PairList) -> None:
 
 def test_intervals_of_accuracies_draw_people(lfw: PairList) -> None:
     several = [made_up(lfw.names, noise=1.5, seed=k) for k in range(2)]
-    result = lfw.evaluate(several, replicates=20)
+    result = evaluate_pairs([(lfw, several)], replicates=20)
     shares = [loops(lfw, each)[2] for each in several]
     threshold = result.details["all"]["best_threshold"]
     best = [(score >= threshold) == same for score, same in zip(result.items["scores"], lfw.same, strict=True)]
@@ -214,7 +214,7 @@ def test_intervals_of_accuracies_draw_people(lfw: PairList) -> None:
 @pytest.mark.parametrize("row", [[1.0, 0.0], [-3.0, 4.0]])
 def test_embeddings_that_are_all_the_same(lfw: PairList, similarity: str, row: list[float], tmp_path: Path) -> None:
     embeddings = Embeddings(lfw.names, np.tile(row, (len(lfw.names), 1)))
-    result = lfw.evaluate(embeddings, Comparison(similarity=similarity), fars=[0.1], replicates=20)
+    result = evaluate_pairs([(lfw, embeddings)], Comparison(similarity=similarity), fars=[0.1], replicates=20)
     assert len(set(result.items["scores"].tolist())) == 1
     for name, wanted in (("accuracy", 0.5), ("best_accuracy", 0.5), ("auc", 0.5), ("eer", 0.5), ("tar@far=1e-1", 0)):
         assert value(result, name) == wanted, name
@@ -227,8 +227,8 @@ def test_embeddings_that_are_all_the_same(lfw: PairList, similarity: str, row: l
 def test_patches_side_by_side_have_the_sum_of_inner_products(lfw: PairList) -> None:
     one, two = made_up(lfw.names), made_up(lfw.names, seed=1, dim=3)
     how = Comparison(similarity="inner_product", normalize=False)
-    parts = [lfw.evaluate(each, how, replicates=50).items["scores"] for each in (one, two)]
-    whole = lfw.evaluate(concatenated([one, two]), how, replicates=50)
+    parts = [evaluate_pairs([(lfw, each)], how, replicates=50).items["scores"] for each in (one, two)]
+    whole = evaluate_pairs([(lfw, concatenated([one, two]))], how, replicates=50)
     np.testing.assert_allclose(whole.items["scores"], parts[0] + parts[1], rtol=1e-6)
 
 
@@ -240,22 +240,22 @@ def without(embeddings: Embeddings, *lost: str) -> Embeddings:
 def test_missing_images_are_named_or_counted(lfw: PairList) -> None:
     embeddings = without(made_up(lfw.names), lfw_name(0, 3))
     with pytest.raises(ValueError, match=r"lfw\.txt, line 3: there is no '.*A_0003\.jpg'; 1 images of 1 pairs"):
-        lfw.evaluate(embeddings)
+        evaluate_pairs([(lfw, embeddings)])
     with pytest.raises(
         ValueError, match=r"lfw\.txt, line 4: nobody called 'Person_B' is known \(.*; 4 images of 4 pairs"
     ):
-        lfw.evaluate(without(made_up(lfw.names), f"{person(1)}/"))
-    result = lfw.evaluate(embeddings, allow_missing=True, replicates=50)
+        evaluate_pairs([(lfw, without(made_up(lfw.names), f"{person(1)}/"))])
+    result = evaluate_pairs([(lfw, embeddings)], allow_missing=True, replicates=50)
     assert (result.counts["missing_images"], result.counts["pairs_left_out"], result.counts["pairs"]) == (1, 1, 59)
     assert result.options["allow_missing"] is True
     kept = lfw.some(np.arange(60) != 1)
     assert value(result, "accuracy") == pytest.approx(loops(kept, embeddings)[0])
     gone = without(made_up(lfw.names), f"{person(0)}/", f"{person(1)}/")
     with pytest.raises(ValueError, match="8 images are missing, which leaves 54 of 60 pairs in 9 of 10 folds"):
-        lfw.evaluate(gone, allow_missing=True)
+        evaluate_pairs([(lfw, gone)], allow_missing=True)
 
 
 def test_the_digest_is_of_the_pairs(lfw: PairList) -> None:
-    one, two = (lfw.evaluate(made_up(lfw.names, seed=k), replicates=50) for k in (0, 1))
-    other = lfw.some(np.arange(60) != 1).evaluate(made_up(lfw.names), replicates=50)
+    one, two = (evaluate_pairs([(lfw, made_up(lfw.names, seed=k))], replicates=50) for k in (0, 1))
+    other = evaluate_pairs([(lfw.some(np.arange(60) != 1), made_up(lfw.names))], replicates=50)
     assert one.items_digest == two.items_digest != other.items_digest

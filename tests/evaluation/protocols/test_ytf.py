@@ -1,11 +1,13 @@
+import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
+from scipy.optimize import minimize
 from sklearn.svm import SVC
 
 from hypersphere.evaluation import Embeddings, Estimate
-from hypersphere.evaluation.protocols.ytf.protocol import read_ytf
+from hypersphere.evaluation.protocols.ytf.protocol import classify_by_histogram, intersection_kernel, read_ytf
 from tests.evaluation.protocols.loops import accepted_at, best_threshold, unit
 from tests.evaluation.protocols.official import write_ytf
 
@@ -80,6 +82,50 @@ def test_histograms_are_classified_as_libsvm_does(standin: tuple[Path, Embedding
     assert estimate.low <= np.mean(accuracies) <= estimate.high
     only = read_ytf(path).evaluate(embeddings, classifiers=["mean"])
     assert "accuracy_hik_svm" not in only.metrics
+
+
+def test_the_kernel_is_that_of_plain_loops() -> None:
+    rows = np.random.default_rng(0).dirichlet(np.ones(20), 12)
+    wanted = [[sum(min(a, b) for a, b in zip(x, y, strict=True)) for y in rows[:7]] for x in rows]
+    np.testing.assert_allclose(intersection_kernel(rows, rows[:7]), wanted, rtol=1e-14)
+
+
+@pytest.mark.parametrize("cost", [2.0, 8.0, 30.0])
+def test_decisions_are_those_of_the_dual_solved_otherwise(cost: float) -> None:
+    """min a' Q a / 2 - sum a, 0 <= a <= cost, y' a = 0, by a general solver; b from the samples on the margin."""
+    rng = np.random.default_rng(1)
+    same, split = np.arange(48) % 2 == 0, np.arange(48) // 24
+    samples = rng.normal(np.where(same, 0.12, 0.0)[:, None], 0.25, (48, 15)).clip(-1, 1)
+    rows = np.array([np.histogram(sample, 12, (-1, 1))[0] / 15 for sample in samples])
+    sign, kernel, expected = np.where(same, 1.0, -1.0), intersection_kernel(rows, rows), np.zeros(48, dtype=bool)
+    for fold in (0, 1):
+        taught, tested = np.flatnonzero(split != fold), np.flatnonzero(split == fold)
+        matrix = kernel[np.ix_(taught, taught)] * np.outer(sign[taught], sign[taught])
+        found = minimize(
+            lambda a, matrix=matrix: a @ matrix @ a / 2 - a.sum(),
+            np.zeros(24),
+            jac=lambda a, matrix=matrix: matrix @ a - 1,
+            bounds=[(0, cost)] * 24,
+            constraints={"type": "eq", "fun": lambda a, taught=taught: sign[taught] @ a},
+            method="SLSQP",
+            options={"maxiter": 1000, "ftol": 1e-14},
+        )
+        free = (found.x > 1e-6 * cost) & (found.x < cost * (1 - 1e-6))
+        weights = found.x * sign[taught]
+        bias = (sign[taught] - kernel[np.ix_(taught, taught)] @ weights)[free].mean()
+        expected[tested] = (kernel[np.ix_(tested, taught)] @ weights + bias >= 0) == same[tested]
+    assert (classify_by_histogram(rows, same, split, cost) == expected).all()
+    assert 24 < expected.sum() < 48
+
+
+def test_without_scikit_learn_the_extra_is_named(
+    standin: tuple[Path, Embeddings], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path, embeddings = standin
+    monkeypatch.setitem(sys.modules, "sklearn.svm", None)
+    with pytest.raises(ModuleNotFoundError, match=r"hik_svm.*needs scikit-learn.*\[svm\]"):
+        read_ytf(path).evaluate(embeddings)
+    assert "accuracy" in read_ytf(path).evaluate(embeddings, classifiers=["mean"]).metrics
 
 
 def test_missing_videos_are_refused_or_counted(standin: tuple[Path, Embeddings]) -> None:

@@ -41,7 +41,7 @@ def pairs(tmp_path: Path) -> PairList:
 
 
 def evaluated(pairs: PairList, folder: Path, noise: float) -> Result:
-    result = pairs.evaluate(made_up(pairs.names, noise=noise), fars=[0.1, 1e-3], replicates=20)
+    result = evaluate_pairs([(pairs, made_up(pairs.names, noise=noise))], fars=[0.1, 1e-3], replicates=20)
     write_result(result, folder)
     return result
 
@@ -126,7 +126,7 @@ def test_sets_are_compared_one_by_one(pairs: PairList, tmp_path: Path) -> None:
         several = [[made_up(pairs.names, noise=noise, seed=seed)] for seed in (0, 1)]
         result = evaluate_pairs(list(zip(sets, several, strict=True)), fars=[0.1], replicates=20)
         write_result(result, tmp_path / folder)
-        made[folder] = [pairs.evaluate(each, fars=[0.1], replicates=20) for each in several]
+        made[folder] = [evaluate_pairs([(pairs, each)], fars=[0.1], replicates=20) for each in several]
     rows = compare_results(read_result(tmp_path / "a"), read_result(tmp_path / "b"), replicates=30)
     found = {row.name: row.difference for row in rows}
     assert None not in found.values()
@@ -141,7 +141,7 @@ def test_sets_are_compared_one_by_one(pairs: PairList, tmp_path: Path) -> None:
 def test_snapshots_are_compared_by_the_share_that_decides_rightly(pairs: PairList, tmp_path: Path) -> None:
     for folder, noise in (("a", 1.5), ("b", 0.5)):
         several = [made_up(pairs.names, noise=noise, seed=seed) for seed in (0, 1)]
-        write_result(pairs.evaluate(several, fars=[0.1], replicates=20), tmp_path / folder)
+        write_result(evaluate_pairs([(pairs, several)], fars=[0.1], replicates=20), tmp_path / folder)
     saved = [read_result(tmp_path / name) for name in "ab"]
     row = next(row for row in compare_results(*saved, replicates=30) if row.name == "mean_snapshot_accuracy")
     assert row.difference is not None
@@ -151,7 +151,7 @@ def test_snapshots_are_compared_by_the_share_that_decides_rightly(pairs: PairLis
 
 def test_estimates_of_one_result_alone_are_named(pairs: PairList, tmp_path: Path) -> None:
     evaluated(pairs, tmp_path / "a", 1)
-    write_result(pairs.evaluate(made_up(pairs.names), fars=[0.1, 0.2], replicates=20), tmp_path / "b")
+    write_result(evaluate_pairs([(pairs, made_up(pairs.names))], fars=[0.1, 0.2], replicates=20), tmp_path / "b")
     saved = [read_result(tmp_path / name) for name in "ab"]
     words = Reader(write_comparison(compare_results(*saved, replicates=5), *saved, tmp_path / "c").read_text()).words
     assert "Not compared, only in a: tar@far=1e-3, fnmr@fmr=1e-3." in words

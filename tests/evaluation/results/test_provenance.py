@@ -39,7 +39,7 @@ def loaded(folder: Path, embeddings: Embeddings, name: str = "E") -> Embeddings:
 
 def pairs(folder: Path) -> Any:
     protocol = read_pairs(write_lfw_list(folder / "lfw.txt"))
-    return protocol.evaluate(loaded(folder, made_up(protocol.names)), replicates=5)
+    return evaluate_pairs([(protocol, loaded(folder, made_up(protocol.names)))], replicates=5)
 
 
 def blufr(folder: Path) -> Any:

@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 
 from hypersphere.evaluation import Estimate, NotMeasurable, Result
-from hypersphere.evaluation.protocols import read_pairs
+from hypersphere.evaluation.protocols import evaluate_pairs, read_pairs
+from hypersphere.evaluation.results.measurement import LeftOut
 from hypersphere.evaluation.results.metric_tables import (
     estimate_cells,
     metric_tables,
@@ -16,7 +17,6 @@ from hypersphere.evaluation.results.metric_tables import (
 )
 from hypersphere.evaluation.results.origin import origin
 from hypersphere.evaluation.results.report import flat, write_report
-from hypersphere.evaluation.results.result import LeftOut
 from hypersphere.version import __version__
 from tests.evaluation.protocols.standins import made_up, write_lfw_list
 from tests.plots.reader import Reader
@@ -25,7 +25,7 @@ from tests.plots.reader import Reader
 @pytest.fixture
 def result(tmp_path: Path) -> Result:
     pairs = read_pairs(write_lfw_list(tmp_path / "lfw.txt"))
-    return pairs.evaluate(made_up(pairs.names, noise=2), replicates=20)
+    return evaluate_pairs([(pairs, made_up(pairs.names, noise=2))], replicates=20)
 
 
 def test_the_page_has_it_all(result: Result, tmp_path: Path) -> None:

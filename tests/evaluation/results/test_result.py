@@ -16,7 +16,8 @@ from hypersphere.evaluation import (
     score_histogram,
     write_result,
 )
-from hypersphere.evaluation.results.result import RULE_SENTENCES, LeftOut, thinned
+from hypersphere.evaluation.results.measurement import LeftOut
+from hypersphere.evaluation.results.result import RULE_SENTENCES, thinned
 
 
 def example() -> Result:

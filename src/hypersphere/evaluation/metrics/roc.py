@@ -17,7 +17,7 @@ from hypersphere.evaluation.statistics.estimate import (
     proportion,
     wilson_interval,
 )
-from hypersphere.evaluation.statistics.scores import Scores, SortedScores
+from hypersphere.evaluation.statistics.scores import SortedScores
 
 RULES = """\
 Threshold rule: a pair is accepted if its score is at least the threshold; thresholds are scores that occur.
@@ -156,8 +156,8 @@ class Roc:
             raise ValueError(f"{what} needs a curve that ends where all is accepted; this one is of an open-set search")
 
 
-def roc_from(genuine: Scores, impostors: Scores) -> Roc:
-    """The ROC of two multisets of scores, held or counted; the same integers from either.
+def roc_from(genuine: SortedScores, impostors: SortedScores) -> Roc:
+    """The ROC of two multisets of scores.
 
     Args:
         genuine: scores of pairs of one person.
@@ -170,7 +170,7 @@ def roc_from(genuine: Scores, impostors: Scores) -> Roc:
     return Roc(thresholds, impostors.at_least(thresholds), genuine.at_least(thresholds), impostors.total, genuine.total)
 
 
-def curve_thresholds(genuine: Scores, impostors: Scores) -> Floats:
+def curve_thresholds(genuine: SortedScores, impostors: SortedScores) -> Floats:
     """The thresholds of a curve's points, falling from infinity."""
     people = genuine.distinct()
     scores = np.union1d(people, impostors.beside(people))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -11,7 +12,13 @@ import numpy.typing as npt
 from hypersphere.evaluation.arrays import Bools, Floats, Ints, labels_for, scored_pairs
 from hypersphere.evaluation.metrics.roc import Roc, roc_curve
 from hypersphere.evaluation.metrics.similarity import own_scores
-from hypersphere.evaluation.statistics.bootstrap import PairWeights, Subjects, bootstrap_roc, percentile_estimate
+from hypersphere.evaluation.statistics.bootstrap import (
+    PairWeights,
+    Subjects,
+    bootstrap_pairs,
+    bootstrap_roc,
+    percentile_estimate,
+)
 from hypersphere.evaluation.statistics.estimate import (
     Estimate,
     NotMeasurable,
@@ -20,7 +27,8 @@ from hypersphere.evaluation.statistics.estimate import (
     rate_name,
     wilson_interval,
 )
-from hypersphere.evaluation.statistics.scores import Scores
+from hypersphere.evaluation.statistics.histogram import MEAN_OF_FOLDS, ScoreHistogram, score_histogram
+from hypersphere.evaluation.statistics.scores import SortedScores
 
 Metrics = dict[str, Estimate | NotMeasurable]
 """Estimates by name: `accuracy`, `auc`, `eer`, `tar@far=1e-3`, `fnmr@fmr=1e-3`."""
@@ -32,7 +40,7 @@ def curve_metrics(roc: Roc, fars: Sequence[float] = FARS) -> Metrics:
     """Area, equal error rate, TAR and FNMR of a curve; pairs are taken as independent.
 
     Args:
-        roc: from scores in memory or counted.
+        roc: the curve.
         fars: where TAR and FNMR are wanted.
     """
     metrics: Metrics = {"auc": roc.area(), "eer": roc.equal_error()}
@@ -82,7 +90,7 @@ def pair_metrics(
     return metrics
 
 
-def accuracy_at(genuine: Scores, impostors: Scores, threshold: float) -> Estimate:
+def accuracy_at(genuine: SortedScores, impostors: SortedScores, threshold: float) -> Estimate:
     """Share of right decisions at a threshold: accepted genuine pairs and impostor pairs that are not."""
     accepted, wrongly = (int(scores.at_least([threshold])[0]) for scores in (genuine, impostors))
     return proportion(accepted + impostors.total - wrongly, genuine.total + impostors.total)
@@ -108,6 +116,14 @@ class Verification:
     fold_thresholds: Floats
     right: Bools
     roc: Roc
+
+    def folds(self) -> dict[str, Any]:
+        """Accuracies, thresholds and their deviation, as the details of a result have them."""
+        return {
+            "fold_accuracies": self.fold_accuracies.tolist(),
+            "fold_thresholds": self.fold_thresholds.tolist(),
+            "deviation": self.deviation,
+        }
 
 
 def verify_pairs(
@@ -141,8 +157,7 @@ def verify_pairs(
     mean, total = float(np.mean(accuracies)), len(truth)
     accuracy = Estimate(mean, *wilson_interval(min(mean * total, total), total), total, "wilson")
     if subjects is not None:
-        weights = PairWeights(total, subjects)
-        accuracy = percentile_estimate(mean, weights.means(right, 1000, 0), total, weights.count, weights.name)
+        accuracy = bootstrap_pairs(right, subjects, mean)
     return Verification(
         accuracy,
         float(np.std(accuracies, ddof=1)),
@@ -151,6 +166,12 @@ def verify_pairs(
         right,
         roc_curve(similarity, truth),
     )
+
+
+def decided_histogram(found: Verification, scores: Floats, same: Bools, edges: npt.ArrayLike) -> ScoreHistogram:
+    """How far the scores of the two kinds of pairs lie apart, with the mean of the folds' thresholds."""
+    picture = score_histogram(SortedScores(scores[same]), SortedScores(scores[~same]), edges)
+    return picture.at(float(found.fold_thresholds.mean()), MEAN_OF_FOLDS)
 
 
 def fold_of_pairs(folds: int | npt.ArrayLike, count: int) -> Ints:

@@ -11,11 +11,10 @@ from typing import Any
 import numpy as np
 
 from hypersphere.core import parse_integer, read_json
-from hypersphere.core.config import as_table
 from hypersphere.core.read_lines import numbered_lines
 from hypersphere.evaluation.arrays import Array, Bools, Ints
 from hypersphere.evaluation.embeddings import Embeddings
-from hypersphere.evaluation.results.result import LeftOut
+from hypersphere.evaluation.results.measurement import LeftOut
 
 _BLOCK = 1 << 23
 _SPACE, _BREAK = 32, 10
@@ -134,11 +133,6 @@ def find_images(
 def found_units(embeddings: Embeddings, rows: Ints) -> Array:
     """(n, dim) the unit embeddings in these rows; a zero vector is an error that names its image."""
     return unit_rows(embeddings.values[rows], lambda k: f"the embedding of {embeddings.names[rows[k]]!r}")
-
-
-def common_options(embeddings: Embeddings, allow_missing: bool) -> dict[str, Any]:
-    """The choices that every protocol declares."""
-    return {"allow_missing": allow_missing, "embeddings": as_table(dict(embeddings.options))}
 
 
 def missing_images(names: Sequence[str], rows: Ints, embeddings: Sequence[Embeddings]) -> dict[str, list[str]]:

@@ -7,7 +7,8 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from hypersphere.evaluation.arrays import Array, Bools, Floats, Ints
-from hypersphere.evaluation.results.result import ScoredPair
+from hypersphere.evaluation.metrics.verification import Verification
+from hypersphere.evaluation.results.measurement import ScoredPair
 
 SHOWN = 12
 Name = Callable[[int], str]
@@ -65,20 +66,21 @@ def worst_pairs(impostors: HighestPairs, mates: HighestPairs, name: Name) -> dic
 
 
 def worst_decisions(
-    left: Sequence[str], right: Sequence[str], same: Bools, rightly: Bools, scores: Floats, thresholds: Floats
+    left: Sequence[str], right: Sequence[str], same: Bools, scores: Floats, folds: Ints, found: Verification
 ) -> dict[str, list[ScoredPair]]:
     """`Result.worst` of pairs that were decided: the wrong ones, the farthest beyond their threshold first.
 
     Args:
         left, right: (n,) names of images.
         same: (n,) truth.
-        rightly: (n,) whether they were decided so.
-        scores, thresholds: (n,) of each.
+        scores, folds: (n,) of each.
+        found: how they were decided.
     """
+    thresholds = found.fold_thresholds[np.unique(folds, return_inverse=True)[1]]
     over = scores - thresholds
-    found = {}
+    worst = {}
     for name, kind, order in (("false matches", ~same, -over), ("false non-matches", same, over)):
-        wrong = np.flatnonzero(kind & ~rightly)
+        wrong = np.flatnonzero(kind & ~found.right)
         chosen = wrong[np.argsort(order[wrong], kind="stable")][:SHOWN].tolist()
-        found[name] = [ScoredPair(left[k], right[k], float(scores[k]), float(thresholds[k])) for k in chosen]
-    return found
+        worst[name] = [ScoredPair(left[k], right[k], float(scores[k]), float(thresholds[k])) for k in chosen]
+    return worst

@@ -16,14 +16,13 @@ from hypersphere.evaluation.results.metric_tables import estimate_cells, not_mea
 from hypersphere.evaluation.results.origin import origin
 from hypersphere.evaluation.results.report import flat
 from hypersphere.evaluation.results.result import SCHEMA, now
-from hypersphere.evaluation.statistics.choose_test import ResultPair
+from hypersphere.evaluation.statistics.choose_test import PairedBy, Pairing, ResultPair
 from hypersphere.evaluation.statistics.estimate import Estimate, NotMeasurable, complement
 from hypersphere.evaluation.statistics.paired_tests import Difference
 from hypersphere.plots import Page, points
 from hypersphere.version import __version__
 
 _MISFIT = (ValueError, LookupError, TypeError, ArithmeticError)
-_FIXED = ("class_margin", "sample_margin_minimum")
 NO_TEST = {
     "missing": "not tested: not measurable",
     "fixed": "not tested: a fact of prototypes or a minimum, which estimates nothing",
@@ -45,12 +44,14 @@ class SavedResult:
         table: of result.json.
         metrics: its estimates.
         items: the outcome of every item, where they were saved.
+        pairings: by metric, which test compares it.
     """
 
     folder: Path
     table: Mapping[str, Any]
     metrics: Mapping[str, Estimate | NotMeasurable]
     items: Mapping[str, Array]
+    pairings: Mapping[str, Pairing]
 
 
 @dataclass(frozen=True)
@@ -79,6 +80,7 @@ def read_result(folder: str | Path) -> SavedResult:
     try:
         origin(table)
         metrics = {name: _estimate(entry) for name, entry in table["metrics"].items()}
+        pairings = {name: Pairing.from_table(entry) for name, entry in table.get("pairings", {}).items()}
     except (KeyError, TypeError, AttributeError, ValueError, OverflowError) as error:
         raise ValueError(f"{path}: its metrics are damaged ({error})") from None
     items = path.with_name("items.npz")
@@ -88,7 +90,7 @@ def read_result(folder: str | Path) -> SavedResult:
         and hashlib.sha256(items.read_bytes()).hexdigest() != table["items_sha256"]
     ):
         raise ValueError(f"{items}: not the items of {path.name} beside it; was the evaluation killed? Run it again")
-    return SavedResult(path.parent, table, metrics, _items(items))
+    return SavedResult(path.parent, table, metrics, _items(items), pairings)
 
 
 def compare_results(
@@ -109,16 +111,12 @@ def compare_results(
             raise ValueError(f"{first.folder} and {second.folder} are results of different {what}; nothing is paired")
     names = [name for name in first.metrics if name in second.metrics]
     reasons = {name: _untestable(name, first, second) for name in names}
-    tested: dict[str, ResultPair] = {}
+    pairings = {name: first.pairings[name] for name in names if name in first.pairings and not reasons[name]}
+    pair = ResultPair(first.items, second.items, pairings, replicates)
     rows = []
     for done, name in enumerate(names, start=1):
-        owner, _, bare = name.rpartition("/")
-        if owner not in tested:
-            own = [other.rpartition("/") for other in names if not reasons[other]]
-            wanted = [last for title, _, last in own if title == owner]
-            tested[owner] = _paired(first, second, owner, wanted, replicates)
         try:
-            found = None if reasons[name] else tested[owner].difference(bare)
+            found = pair.difference(name)
         except _MISFIT as error:
             raise ValueError(f"{first.folder}, {second.folder}: the items of {name} do not fit ({error})") from None
         why_not = reasons[name] or ("" if found is not None else NO_TEST["items"])
@@ -203,25 +201,14 @@ def difference_cells(row: ComparedMetric) -> list[str]:
     return [shown, "at most " * row.difference.at_floor + f"{row.difference.p_value:.3g}", row.difference.test]
 
 
-def _paired(first: SavedResult, second: SavedResult, owner: str, wanted: list[str], replicates: int) -> ResultPair:
-    """The outcomes of both results, item by item; a ValueError names the results whose items do not fit."""
-    try:
-        return ResultPair(_of(owner, first.items), _of(owner, second.items), wanted, replicates)
-    except _MISFIT as error:
-        raise ValueError(f"{first.folder}, {second.folder}: their items do not fit ({error})") from None
-
-
 def _untestable(name: str, first: SavedResult, second: SavedResult) -> str:
     """Why no test of a metric can be made, whatever was saved."""
     if any(isinstance(result.metrics[name], NotMeasurable) for result in (first, second)):
         return NO_TEST["missing"]
-    return NO_TEST["fixed"] if name.rpartition("/")[2] in _FIXED else ""
-
-
-def _of(owner: str, items: Mapping[str, Array]) -> dict[str, Array]:
-    """The items of one set among several, or those of all."""
-    start = f"{owner}/" if owner else ""
-    return {name.removeprefix(start): each for name, each in items.items() if name.startswith(start)}
+    pairings = [result.pairings[name] for result in (first, second) if name in result.pairings]
+    if any(pairing.by == PairedBy.NOTHING for pairing in pairings):
+        return NO_TEST["fixed"]
+    return "" if len(pairings) == 2 and pairings[0] == pairings[1] else NO_TEST["items"]
 
 
 def _estimate(entry: Mapping[str, Any]) -> Estimate | NotMeasurable:

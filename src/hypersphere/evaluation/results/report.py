@@ -8,9 +8,10 @@ from pathlib import Path
 from typing import Any
 
 from hypersphere.data.images import Image
+from hypersphere.evaluation.results.measurement import LeftOut, ScoredPair
 from hypersphere.evaluation.results.metric_tables import metric_tables, not_measurable
 from hypersphere.evaluation.results.origin import origin
-from hypersphere.evaluation.results.result import LeftOut, Result, ScoredPair, result_table, thinned
+from hypersphere.evaluation.results.result import Result, result_table, thinned
 from hypersphere.plots import ImagePair, Page, draw_cmc, draw_det, draw_roc, draw_score_histogram
 
 Pictures = Callable[[str], Image | None]

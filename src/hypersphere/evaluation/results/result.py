@@ -8,7 +8,7 @@ import io
 import json
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -16,10 +16,15 @@ from typing import Any
 
 import numpy as np
 
+from hypersphere.core.config import as_table
 from hypersphere.core.files import Staged
 from hypersphere.evaluation.arrays import Array, Floats
+from hypersphere.evaluation.embeddings import Embeddings
 from hypersphere.evaluation.metrics.roc import RULES, Roc
 from hypersphere.evaluation.metrics.verification import Metrics
+from hypersphere.evaluation.results.measurement import LeftOut, Measurement, ScoredPair
+from hypersphere.evaluation.results.provenance import items_digest, joined_files
+from hypersphere.evaluation.statistics.choose_test import Pairing
 from hypersphere.evaluation.statistics.estimate import Estimate, NotMeasurable
 from hypersphere.evaluation.statistics.histogram import ScoreHistogram
 from hypersphere.version import __version__
@@ -33,21 +38,6 @@ RULE_SENTENCES = tuple(rule.replace("\n", " ") for rule in re.split(r"\n(?=[A-Z]
 DRAWN_POINTS = 1000
 LISTED_NAMES = 1000
 """Of what was left out, so many names are written; their number is in the counts."""
-
-
-class LeftOut(int):
-    """A count of what was left out of a protocol; all other counts are plain numbers."""
-
-
-@dataclass(frozen=True)
-class ScoredPair:
-    """A pair of images, for showing: their names, the score, the threshold it was decided at, and what else to say."""
-
-    left: str
-    right: str
-    score: float
-    threshold: float | None = None
-    note: str = ""
 
 
 def now() -> str:
@@ -64,13 +54,7 @@ class Result:
         metrics: estimates by name, such as `accuracy`, `eer`, `tar@far=1e-3`; shares are fractions.
         options: every declared choice that the metrics depend on, as plain values.
         rules: in sentences, how the metrics are computed.
-        counts: images, pairs; what was left out is counted as `LeftOut`.
-        details: further plain values, such as the accuracy of every fold.
-        curves: by name, for ROC and DET.
-        cmc: by name, the identification rate at rank 1, 2, ...
-        histograms: by name, of genuine and impostor scores.
-        worst: by what they are (`false matches`, `false non-matches`, `mistakes`), the worst pairs first.
-        items: for paired comparisons, (n,) each; docs/evaluation.md names them.
+        counts, details, curves, cmc, histograms, worst, items, pairings: as in `Measurement`.
         items_digest: of the items' names: two results can be compared if it is equal.
         files: the lists that were read, by name, each with its digest.
         left_out: by what they are (`missing_images`, `unreadable_images`, ...), the names of what was left out.
@@ -89,11 +73,56 @@ class Result:
     histograms: Mapping[str, ScoreHistogram] = field(default_factory=dict)
     worst: Mapping[str, Sequence[ScoredPair]] = field(default_factory=dict)
     items: Mapping[str, Array] = field(default_factory=dict)
+    pairings: Mapping[str, Pairing] = field(default_factory=dict)
     items_digest: str = ""
     files: Mapping[str, str] = field(default_factory=dict)
     left_out: Mapping[str, Sequence[str]] = field(default_factory=dict)
     command: str = ""
     date: str = field(default_factory=now)
+
+    @classmethod
+    def of(
+        cls,
+        protocol: str,
+        found: Measurement,
+        embeddings: Embeddings | Sequence[Embeddings],
+        *,
+        options: Mapping[str, Any],
+        rules: Sequence[str],
+        decided: Iterable[object],
+        files: Mapping[str, str],
+        left_out: Mapping[str, Sequence[str]],
+        others: Mapping[str, Embeddings] | None = None,
+    ) -> Result:
+        """The result of a protocol that has measured embeddings.
+
+        Args:
+            protocol: its name.
+            found: what was measured.
+            embeddings: those that were, as the options tell them: one, or a list of several.
+            options: the protocol's own.
+            rules: the protocol's own.
+            decided: names of the items that were decided, in order.
+            files: the protocol's own.
+            left_out: as in `Result`.
+            others: further embeddings, by the option that tells them.
+        """
+        several = [embeddings] if isinstance(embeddings, Embeddings) else list(embeddings)
+        more = others or {}
+        told = [as_table(dict(made.options)) for made in (*several, *more.values())]
+        named = {"embeddings": told[0] if isinstance(embeddings, Embeddings) else told[: len(several)]}
+        named |= dict(zip(more, told[len(several) :], strict=True))
+        parts = {part.name: getattr(found, part.name) for part in dataclasses.fields(Measurement)}
+        parts["pairings"] = {name: each for name, each in found.pairings.items() if name in found.metrics}
+        return cls(
+            protocol=protocol,
+            options={**options, **named},
+            rules=rules,
+            items_digest=items_digest(decided),
+            files=joined_files([files, *(made.files for made in (*several, *more.values()))]),
+            left_out=left_out,
+            **parts,
+        )
 
 
 def estimate_table(estimate: Estimate | NotMeasurable) -> dict[str, Any]:
@@ -141,6 +170,7 @@ def result_table(result: Result) -> dict[str, Any]:
             for name, histogram in result.histograms.items()
         },
         "worst": {kind: [_pair(pair) for pair in pairs] for kind, pairs in result.worst.items()},
+        "pairings": {name: pairing.table() for name, pairing in result.pairings.items()},
         "items_digest": result.items_digest,
     }
 

@@ -134,6 +134,20 @@ def bootstrap_mean(
     )
 
 
+def bootstrap_pairs(values: npt.ArrayLike, subjects: Subjects | None, value: float | None = None) -> Estimate:
+    """The share of right decisions about pairs, with the interval of drawing people where they are known, else pairs.
+
+    Args:
+        values: (n,) whether each decision is right, or how often it was.
+        subjects: (n,) people on the first images, and on the second.
+        value: what is reported; the mean of the values by default.
+    """
+    numbers: Array = np.asarray(values, dtype=np.float64)
+    weights = PairWeights(len(numbers), subjects)
+    mean = float(numbers.mean()) if value is None else value
+    return percentile_estimate(mean, weights.means(numbers, 1000, 0), len(numbers), weights.count, weights.name)
+
+
 def percentile_estimate(
     value: float, drawn: Floats, n: int, subjects: int, name: str, *, share: bool = True, unit: Unit = "share"
 ) -> Estimate:

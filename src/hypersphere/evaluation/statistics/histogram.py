@@ -11,7 +11,7 @@ import numpy.typing as npt
 from hypersphere.evaluation.arrays import Floats, Ints
 from hypersphere.evaluation.metrics.roc import Roc
 from hypersphere.evaluation.statistics.estimate import check_measurable, rate_name
-from hypersphere.evaluation.statistics.scores import Scores
+from hypersphere.evaluation.statistics.scores import SortedScores
 
 COSINES: Floats = np.linspace(-1.0001, 1.0001, 101)
 """Edges of bins for cosines, which rounding may carry beyond 1."""
@@ -60,12 +60,12 @@ class ScoreHistogram:
 
 
 def score_histogram(
-    genuine: Scores,
-    impostors: Scores,
+    genuine: SortedScores,
+    impostors: SortedScores,
     edges: npt.ArrayLike = COSINES,
     kinds: tuple[str, str] = ("one person", "two people"),
 ) -> ScoreHistogram:
-    """The histogram of held or counted scores.
+    """The histogram of sorted scores.
 
     Args:
         genuine, impostors: the scores.

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -15,10 +14,8 @@ from hypersphere.evaluation.embeddings import Embeddings
 from hypersphere.evaluation.metrics.identification import open_set_curve, open_set_histogram, open_set_scores
 from hypersphere.evaluation.metrics.roc import Roc, roc_from
 from hypersphere.evaluation.metrics.search import search_gallery
-from hypersphere.evaluation.metrics.verification import Metrics
 from hypersphere.evaluation.protocols.blufr.files import Trial, read_config
 from hypersphere.evaluation.protocols.official_files import (
-    common_options,
     counted,
     find_images,
     kept_names,
@@ -27,19 +24,19 @@ from hypersphere.evaluation.protocols.official_files import (
 )
 from hypersphere.evaluation.protocols.registry import PROTOCOLS
 from hypersphere.evaluation.protocols.worst import HighestPairs, worst_pairs
-from hypersphere.evaluation.results.decisions import TRIALS as BY_TRIALS
-from hypersphere.evaluation.results.provenance import file_digests, items_digest, joined_files
-from hypersphere.evaluation.results.result import RULE_SENTENCES, Result, ScoredPair
+from hypersphere.evaluation.results.measurement import Measurement
+from hypersphere.evaluation.results.provenance import file_digests
+from hypersphere.evaluation.results.result import RULE_SENTENCES, Result
 from hypersphere.evaluation.statistics.bootstrap import percentile_estimate, subject_draws
+from hypersphere.evaluation.statistics.choose_test import PairedBy, Pairing
 from hypersphere.evaluation.statistics.estimate import (
     Estimate,
-    NotMeasurable,
     check_measurable,
     rate_name,
     wilson_interval,
 )
-from hypersphere.evaluation.statistics.histogram import ScoreHistogram, score_histogram
-from hypersphere.evaluation.statistics.score_counts import ScoreCounts
+from hypersphere.evaluation.statistics.histogram import score_histogram
+from hypersphere.evaluation.statistics.scores import ScoreBuffer, SortedScores
 
 _BLOCK = 2048
 VERIFICATION, OPEN_SET = "verification, trial 1", "open set, trial 1"
@@ -99,8 +96,7 @@ class Blufr:
         """
         rows = find_images(embeddings, self.names, self.place, allow_missing)
         verification, identification = [], []
-        worst: dict[str, list[ScoredPair]] = {}
-        histograms: dict[str, ScoreHistogram] = {}
+        measured = Measurement()
         for done, trial in enumerate(self.trials, start=1):
             part = _present(trial, rows)
             units = _prepared(embeddings, rows, part, pca)
@@ -110,36 +106,32 @@ class Blufr:
             identification.append(open_set_curve(*found))
             if done == 1:
                 drawn = score_histogram(scores.genuine, scores.impostors)
-                histograms[VERIFICATION] = drawn.at_lowest(verification[0], fars)
-                histograms[OPEN_SET] = open_set_histogram(*found).at_lowest(identification[0], open_set_fars)
-                worst = worst_pairs(scores.closest, scores.farthest, self.names.__getitem__)
+                measured.histograms[VERIFICATION] = drawn.at_lowest(verification[0], fars)
+                picture = open_set_histogram(*found).at_lowest(identification[0], open_set_fars)
+                measured.histograms[OPEN_SET] = picture
+                measured.worst = worst_pairs(scores.closest, scores.farthest, self.names.__getitem__)
             if progress is not None:
                 progress(done, len(self.trials))
-        metrics: Metrics = {}
-        details: dict[str, Any] = {}
         for name, curves, rates in (("vr", verification, fars), ("dir", identification, open_set_fars)):
             for rate in rates:
-                _summarise(rate_name(f"{name}@far", rate), curves, rate, metrics, details)
+                _summarise(name, rate, curves, measured)
         left_out = missing_images(self.names, rows, [embeddings])
-        return Result(
-            protocol="blufr",
-            metrics=metrics,
-            options={"similarity": "cosine", "pca": pca, **common_options(embeddings, allow_missing)},
+        measured.counts = {
+            "images": len(self.names),
+            **counted(left_out),
+            "trials": len(self.trials),
+            "genuine_pairs_a_trial": min(roc.genuine for roc in verification),
+            "impostor_pairs_a_trial": min(roc.impostors for roc in verification),
+        }
+        measured.curves = {VERIFICATION: verification[0], OPEN_SET: identification[0]}
+        return Result.of(
+            "blufr",
+            measured,
+            embeddings,
+            options={"similarity": "cosine", "pca": pca, "allow_missing": allow_missing},
             rules=(*RULE_SENTENCES, *RULES),
-            counts={
-                "images": len(self.names),
-                **counted(left_out),
-                "trials": len(self.trials),
-                "genuine_pairs_a_trial": min(roc.genuine for roc in verification),
-                "impostor_pairs_a_trial": min(roc.impostors for roc in verification),
-            },
-            details=details,
-            curves={VERIFICATION: verification[0], OPEN_SET: identification[0]},
-            histograms=histograms,
-            worst=worst,
-            items={f"{BY_TRIALS}{name}": detail["trials"] for name, detail in details.items()},
-            items_digest=items_digest(kept_names(self.names, rows >= 0)),
-            files=joined_files([self.files, embeddings.files]),
+            decided=kept_names(self.names, rows >= 0),
+            files=self.files,
             left_out=left_out,
         )
 
@@ -176,29 +168,32 @@ def _projected(train: Array, tested: Array, components: int) -> Array:
 class _Scores:
     """Of all pairs of a trial's test images: the two kinds, the impostors most alike, and the mates least alike."""
 
-    genuine: ScoreCounts = field(default_factory=ScoreCounts)
-    impostors: ScoreCounts = field(default_factory=ScoreCounts)
-    closest: HighestPairs = field(default_factory=HighestPairs)
-    farthest: HighestPairs = field(default_factory=HighestPairs)
+    genuine: SortedScores
+    impostors: SortedScores
+    closest: HighestPairs
+    farthest: HighestPairs
 
 
 def _verify(units: Array, labels: Ints, test: Ints, keep: bool) -> _Scores:
     """The scores of a trial; with `keep` the pairs at the ends too."""
-    found = _Scores()
+    of_person = np.unique(labels[test], return_counts=True)[1]
+    together = int((of_person * (of_person - 1) // 2).sum())
+    genuine, impostors = ScoreBuffer(together), ScoreBuffer(len(test) * (len(test) - 1) // 2 - together)
+    closest, farthest = HighestPairs(), HighestPairs()
     for top in range(0, len(test), _BLOCK):
         left, right = test[top : top + _BLOCK], test[top:]
         scores = units[left] @ units[right].T
         later = np.arange(len(right)) > np.arange(len(left))[:, None]
         same = labels[left][:, None] == labels[right]
         mates, others = later & same, later & ~same
-        found.genuine.add(scores[mates])
-        found.impostors.add(scores[others])
+        genuine.add(scores[mates])
+        impostors.add(scores[others])
         if keep:
-            one, two = found.farthest.among(-scores, mates)
-            found.farthest.add(-scores[one, two], left[one], right[two])
-            one, two = found.closest.among(scores, others)
-            found.closest.add(scores[one, two], left[one], right[two])
-    return found
+            one, two = farthest.among(-scores, mates)
+            farthest.add(-scores[one, two], left[one], right[two])
+            one, two = closest.among(scores, others)
+            closest.add(scores[one, two], left[one], right[two])
+    return _Scores(genuine.sorted(), impostors.sorted(), closest, farthest)
 
 
 def _identify(units: Array, labels: Ints, trial: Trial, where: str) -> tuple[Array, Bools]:
@@ -210,13 +205,12 @@ def _identify(units: Array, labels: Ints, trial: Trial, where: str) -> tuple[Arr
         raise ValueError(f"{where}: {error}") from None
 
 
-def _summarise(name: str, curves: list[Roc], rate: float, metrics: Metrics, details: dict[str, Any]) -> None:
+def _summarise(kind: str, rate: float, curves: list[Roc], measured: Measurement) -> None:
     """Mean and mean - sd of the rate at which genuine ones are accepted, over the trials."""
-    fewest = min(roc.impostors for roc in curves)
-    own, rest = name.split("@")
-    lowered = f"{own}_less_sd@{rest}"
-    missing = check_measurable(rate, fewest)
-    if isinstance(missing, NotMeasurable):
+    name, lowered = rate_name(f"{kind}@far", rate), rate_name(f"{kind}_less_sd@far", rate)
+    metrics = measured.metrics
+    missing = check_measurable(rate, min(roc.impostors for roc in curves))
+    if missing is not None:
         metrics[name] = metrics[lowered] = missing
         return
     values = np.array([roc.tar_at(rate) for roc in curves])
@@ -228,7 +222,10 @@ def _summarise(name: str, curves: list[Roc], rate: float, metrics: Metrics, deta
         metrics[lowered] = percentile_estimate(
             _lowered(values), drawn, len(values), len(values), "bootstrap over trials", share=False
         )
-    details[name] = {"trials": values, "sd": deviation}
+    measured.details[name] = {"trials": values, "sd": deviation}
+    measured.items[f"trials:{name}"] = values
+    measured.pairings[name] = Pairing(PairedBy.TRIALS, (f"trials:{name}",))
+    measured.pairings[lowered] = Pairing(PairedBy.TRIALS_LESS_SD, (f"trials:{name}",))
 
 
 def _lowered(values: Floats) -> float:

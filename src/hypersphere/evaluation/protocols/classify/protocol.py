@@ -11,12 +11,11 @@ import numpy.typing as npt
 
 from hypersphere.core import check_choice, parse_integer
 from hypersphere.core.read_lines import numbered_lines
-from hypersphere.evaluation.arrays import Array, Bools, Ints, finite_rows, labels_for
+from hypersphere.evaluation.arrays import Array, Ints, finite_rows, labels_for
 from hypersphere.evaluation.embeddings import Embeddings
 from hypersphere.evaluation.metrics.embedding_quality import (
     FEW,
     MANY,
-    Margins,
     accuracy_by_shots,
     class_accuracies,
     margins,
@@ -24,7 +23,6 @@ from hypersphere.evaluation.metrics.embedding_quality import (
 from hypersphere.evaluation.metrics.verification import Metrics
 from hypersphere.evaluation.protocols.official_files import (
     INT32_MAX,
-    common_options,
     counted,
     find_images,
     found_units,
@@ -35,9 +33,10 @@ from hypersphere.evaluation.protocols.official_files import (
 )
 from hypersphere.evaluation.protocols.registry import PROTOCOLS
 from hypersphere.evaluation.protocols.worst import SHOWN
-from hypersphere.evaluation.results.decisions import outcomes
-from hypersphere.evaluation.results.provenance import file_digests, items_digest, joined_files
-from hypersphere.evaluation.results.result import Result, ScoredPair
+from hypersphere.evaluation.results.measurement import Measurement, ScoredPair
+from hypersphere.evaluation.results.provenance import file_digests
+from hypersphere.evaluation.results.result import Result
+from hypersphere.evaluation.statistics.choose_test import PairedBy, Pairing
 from hypersphere.evaluation.statistics.estimate import proportion
 from hypersphere.evaluation.statistics.histogram import COSINES, ScoreHistogram, score_histogram
 from hypersphere.evaluation.statistics.scores import SortedScores
@@ -126,17 +125,30 @@ class Classify:
         if self.class_counts is not None:
             groups = accuracy_by_shots(right, labels, self.class_counts)
             metrics.update({f"accuracy_{name}": estimate for name, estimate in groups.items()})
-        return Result(
-            protocol="classify",
+        measured = Measurement(
             metrics=metrics,
-            options={"similarity": similarity, **common_options(embeddings, allow_missing)},
-            rules=RULES,
             counts={"samples": len(self.names), "classes": len(centres), **counted(left_out)},
             histograms={"samples": _histogram(decided, similarity)},
             worst={"mistakes": _mistakes(kept_names(self.names, here), labels, decided)},
-            items={"right": right, "labels": labels, **_outcomes(right, labels, found, self.class_counts)},
-            items_digest=items_digest(kept_names(self.names, here)),
-            files=joined_files([self.files, embeddings.files]),
+            items={"right": right, "labels": labels},
+            pairings={
+                "accuracy": Pairing(PairedBy.DECISIONS, ("right",)),
+                "class_margin": Pairing(PairedBy.NOTHING),
+                "sample_margin_minimum": Pairing(PairedBy.NOTHING),
+            },
+        )
+        measured.add_means({"sample_margin": found.each, "sample_margin_share_positive": found.each > 0})
+        if self.class_counts is not None:
+            for name, (classes, accuracies, _) in class_accuracies(right, labels, self.class_counts).items():
+                measured.add_means({f"accuracy_{name}": accuracies}, classes)
+        return Result.of(
+            "classify",
+            measured,
+            embeddings,
+            options={"similarity": similarity, "allow_missing": allow_missing},
+            rules=RULES,
+            decided=kept_names(self.names, here),
+            files=self.files,
             left_out=left_out,
         )
 
@@ -180,15 +192,6 @@ def _read_list(path: Path) -> tuple[tuple[str, ...], Ints]:
     if not labels:
         raise ValueError(f"{path}: no samples")
     return tuple(found), np.array(labels, dtype=np.int64)
-
-
-def _outcomes(right: Bools, labels: Ints, found: Margins, class_counts: Ints | None) -> dict[str, Array]:
-    """What single samples, and in groups single classes, add to the estimates."""
-    items = outcomes({"sample_margin": found.each, "sample_margin_share_positive": found.each > 0})
-    groups = {} if class_counts is None else class_accuracies(right, labels, class_counts)
-    for name, (classes, accuracies, _) in groups.items():
-        items |= outcomes({f"accuracy_{name}": accuracies}, classes)
-    return items
 
 
 @dataclass(frozen=True)

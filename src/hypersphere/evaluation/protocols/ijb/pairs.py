@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -12,16 +12,14 @@ from hypersphere.evaluation.arrays import Array, Bools, Floats, Ints
 from hypersphere.evaluation.metrics.roc import Roc, roc_from
 from hypersphere.evaluation.metrics.verification import Metrics, curve_metrics
 from hypersphere.evaluation.protocols.ijb.files import TemplatePairs
-from hypersphere.evaluation.protocols.ijb.search import Part
+from hypersphere.evaluation.protocols.ijb.search import Templates
 from hypersphere.evaluation.protocols.legacy import accepted_by_rule
 from hypersphere.evaluation.protocols.worst import HighestPairs, worst_pairs
-from hypersphere.evaluation.results.decisions import outcomes
-from hypersphere.evaluation.results.result import LeftOut
+from hypersphere.evaluation.results.measurement import LeftOut, Measurement
 from hypersphere.evaluation.statistics.bootstrap import bootstrap_mean
 from hypersphere.evaluation.statistics.estimate import Estimate, check_measurable, rate_name
 from hypersphere.evaluation.statistics.histogram import score_histogram
-from hypersphere.evaluation.statistics.score_counts import ScoreCounts
-from hypersphere.evaluation.statistics.scores import SortedScores
+from hypersphere.evaluation.statistics.scores import ScoreBuffer, SortedScores
 
 _LEFT = 256
 _GATHER = 1 << 15
@@ -59,24 +57,21 @@ def score_template_pairs(units: Array, left: Array, right: Array) -> Iterator[tu
 
 def verify_templates(
     pairs: TemplatePairs,
-    ids: Ints,
-    units: Array,
+    templates: Templates,
     rule: str,
     fars: Sequence[float],
-    shown: Mapping[int, str],
     progress: Reporter | None = None,
-) -> Part:
-    """1:1: the curve of all pairs, scores being counted as they come.
+) -> Measurement:
+    """1:1: the curve of all pairs.
 
     Args:
         pairs: by the numbers of the templates.
-        ids: (templates,) those that have images left, rising.
-        units: (templates, dim) their unit vectors.
+        templates: those that have images left.
         rule: how TARs are read off the curve.
         fars: where.
-        shown: an image of each template, for the worst pairs.
         progress: called as `progress(done, total)` in pairs.
     """
+    ids, shown = templates.ids, templates.shown
     left, right, same = _placed(pairs, ids)
     if same.all() or not same.any():
         raise ValueError(
@@ -84,24 +79,24 @@ def verify_templates(
             f"{'all' if len(same) else 'none'} of one kind; pairs of one person and pairs of two are needed"
         )
     genuine_at, slot = np.flatnonzero(same), np.cumsum(same, dtype=np.int32) - 1
-    genuine, impostors = np.zeros(len(genuine_at), dtype=np.float32), ScoreCounts()
+    genuine, buffer = np.zeros(len(genuine_at), dtype=np.float32), ScoreBuffer(len(same) - len(genuine_at))
     done = 0
     closest, farthest = HighestPairs(), HighestPairs()
-    for part, scores in score_template_pairs(units, left, right):
+    for part, scores in score_template_pairs(templates.units, left, right):
         mates = same[part]
-        impostors.add(scores[~mates])
+        buffer.add(scores[~mates])
         genuine[slot[part][mates]] = scores[mates]
         near = np.flatnonzero(~mates & (scores > closest.enough))
         closest.add(scores[near], left[part][near], right[part][near])
         done += len(scores)
         if progress is not None:
             progress(done, len(same))
-    held = SortedScores(genuine)
+    held, impostors = SortedScores(genuine), buffer.sorted()
     roc = roc_from(held, impostors)
     owners = left[genuine_at]
     farthest.add(-genuine, owners, right[genuine_at])
     metrics, accepted = _tar_estimates(roc, genuine, owners, rule, fars)
-    return Part(
+    found = Measurement(
         metrics=metrics,
         counts={
             "pairs": len(pairs.same),
@@ -111,12 +106,10 @@ def verify_templates(
         curves={"1:1": roc},
         histograms={"1:1": score_histogram(held, impostors).at_lowest(roc, fars)},
         worst=worst_pairs(closest, farthest, lambda row: shown[int(ids[row])]),
-        items={
-            "genuine_scores": genuine,
-            "genuine_templates": ids[owners],
-            **outcomes(accepted, ids[owners]),
-        },
+        items={"genuine_scores": genuine, "genuine_templates": ids[owners]},
     )
+    found.add_means(accepted, ids[owners])
+    return found
 
 
 def _tar_estimates(

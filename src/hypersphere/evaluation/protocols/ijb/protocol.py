@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from hypersphere.core import Reporter, check_choice, part_of
-from hypersphere.evaluation.arrays import Array, Ints
+from hypersphere.evaluation.arrays import Ints
 from hypersphere.evaluation.embeddings import Embeddings
 from hypersphere.evaluation.metrics.verification import FARS
 from hypersphere.evaluation.protocols.ijb.files import (
@@ -23,10 +23,9 @@ from hypersphere.evaluation.protocols.ijb.files import (
     read_template_set,
 )
 from hypersphere.evaluation.protocols.ijb.pairs import verify_templates
-from hypersphere.evaluation.protocols.ijb.search import Part, People, search_merged, search_official
+from hypersphere.evaluation.protocols.ijb.search import People, Templates, search_merged, search_official
 from hypersphere.evaluation.protocols.legacy import TAR_RULES
 from hypersphere.evaluation.protocols.official_files import (
-    common_options,
     counted,
     find_images,
     kept_names,
@@ -35,8 +34,9 @@ from hypersphere.evaluation.protocols.official_files import (
 )
 from hypersphere.evaluation.protocols.registry import PROTOCOLS
 from hypersphere.evaluation.protocols.templates import Pooling, left_to_do, pool_templates
-from hypersphere.evaluation.results.provenance import file_digests, items_digest, joined_files
-from hypersphere.evaluation.results.result import RULE_SENTENCES, LeftOut, Result
+from hypersphere.evaluation.results.measurement import LeftOut, Measurement
+from hypersphere.evaluation.results.provenance import file_digests
+from hypersphere.evaluation.results.result import RULE_SENTENCES, Result
 
 TASKS = ("1:1", "1:N")
 SEARCHES = ("official", "merged", "both")
@@ -159,45 +159,45 @@ class Ijb:
             self.media.detector,
             left_to_do(pooling, embeddings),
         )
-        shown = np.unique(self.media.templates)
+        named = np.unique(self.media.templates)
         left_out = {
             **missing_images(self.names, rows, [embeddings]),
-            "templates_without_image": [str(template) for template in np.setdiff1d(shown, ids)],
+            "templates_without_image": [str(template) for template in np.setdiff1d(named, ids)],
             "templates_without_media": [str(template) for template in without_media],
         }
-        whole = Part(counts={"images": len(self.names), "templates": len(shown), **counted(left_out)})
         here = np.flatnonzero(rows >= 0)[::-1]
-        seen = {int(self.media.templates[image]): self.names[image] for image in here.tolist()}
+        shown = {int(self.media.templates[image]): self.names[image] for image in here.tolist()}
+        templates = Templates(ids, units, shown)
+        whole = Measurement(counts={"images": len(self.names), "templates": len(named), **counted(left_out)})
         compared = len(self.pairs.same) if "1:1" in wanted and self.pairs is not None else 0
         searched = len(self.probes.templates) if "1:N" in wanted and self.probes is not None else 0
         work = compared + searched * _searches(options.search, len(self.galleries))
         if "1:1" in wanted and self.pairs is not None:
             part_done = part_of(progress, 0, work)
-            _join(whole, verify_templates(self.pairs, ids, units, options.tar_rule, fars, seen, part_done))
+            whole.join(verify_templates(self.pairs, templates, options.tar_rule, fars, part_done))
         if "1:N" in wanted and self.probes is not None:
-            for part in self._search(
-                self.probes, ids, units, options.search, fpirs, seen, allow_missing, part_of(progress, compared, work)
-            ):
-                _join(whole, part)
-        return Result(
-            protocol="ijb",
-            metrics=whole.metrics,
+            probes, counts = self._probes(self.probes, templates, allow_missing)
+            whole.counts |= counts
+            galleries = {name: templates.among(gallery) for name, gallery in self.galleries.items()}
+            done = compared
+            if options.search in ("official", "both"):
+                whole.join(search_official(galleries, probes, fpirs, shown, part_of(progress, done, work)))
+                done += searched * len(galleries)
+            if options.search in ("merged", "both"):
+                whole.join(search_merged(galleries, probes, fpirs, shown, part_of(progress, done, work)))
+        return Result.of(
+            "ijb",
+            whole,
+            embeddings,
             options={
                 "similarity": "cosine",
                 "tasks": list(wanted),
                 **dataclasses.asdict(options),
-                **common_options(embeddings, allow_missing),
+                "allow_missing": allow_missing,
             },
             rules=(*RULE_SENTENCES, *RULES),
-            counts=whole.counts,
-            details=whole.details,
-            curves=whole.curves,
-            cmc=whole.cmc,
-            histograms=whole.histograms,
-            worst=whole.worst,
-            items=whole.items,
-            items_digest=items_digest([*kept_names(self.names, rows >= 0), *self.files.values()]),
-            files=joined_files([self.files, embeddings.files]),
+            decided=[*kept_names(self.names, rows >= 0), *self.files.values()],
+            files=self.files,
             left_out=left_out,
         )
 
@@ -214,38 +214,25 @@ class Ijb:
                 raise ValueError(f"{listed.path}: {first}; allow_missing leaves them out and counts them")
         return np.unique(np.concatenate([listed.without_media for listed in lists]))
 
-    def _search(
-        self,
-        listed: TemplateSet,
-        ids: Ints,
-        units: Array,
-        search: str,
-        fpirs: Sequence[float],
-        seen: Mapping[int, str],
-        allow_missing: bool,
-        progress: Reporter | None,
-    ) -> list[Part]:
-        galleries = {name: _people(gallery, ids, units) for name, gallery in self.galleries.items()}
-        for name, gallery in galleries.items():
-            if len(gallery.subjects) == 0:
-                raise ValueError(f"{self.galleries[name].path}: no template has an image left")
-        probes = _people(listed, ids, units)
-        enrolled = np.concatenate([gallery.subjects for gallery in galleries.values()])
-        mateless = ~np.isin(probes.subjects, enrolled)
+    def _probes(self, listed: TemplateSet, templates: Templates, allow_missing: bool) -> tuple[People, dict[str, int]]:
+        """The probes that have images, and a mate with images in a gallery; and how many have not."""
+        enrolled = []
+        for gallery in self.galleries.values():
+            enrolled.append(templates.among(gallery).subjects)
+            if len(enrolled[-1]) == 0:
+                raise ValueError(f"{gallery.path}: no template has an image left")
+        probes = templates.among(listed)
+        mateless = ~np.isin(probes.subjects, np.concatenate(enrolled))
         if mateless.any() and not allow_missing:
             raise ValueError(f"{listed.path}: {int(mateless.sum()):,} probes have no mate left in any gallery")
         if mateless.all():
             raise ValueError(f"{listed.path}: no probe has a mate left in any gallery")
-        probes = probes.some(~mateless)
-        left_out = len(listed.templates) - len(probes.subjects)
-        counts = {"probes": len(listed.templates), "probes_without_mate": LeftOut(mateless.sum())}
-        found = [Part(counts={**counts, "probes_left_out": LeftOut(left_out)})]
-        if search in ("official", "both"):
-            found.append(search_official(galleries, probes, fpirs, seen, progress))
-        if search in ("merged", "both"):
-            before = len(listed.templates) * len(galleries) * (search == "both")
-            found.append(search_merged(galleries, probes, fpirs, seen, part_of(progress, before, 0)))
-        return found
+        kept = probes.some(~mateless)
+        return kept, {
+            "probes": len(listed.templates),
+            "probes_without_mate": LeftOut(mateless.sum()),
+            "probes_left_out": LeftOut(len(listed.templates) - len(kept.subjects)),
+        }
 
 
 def read_ijb(path: str | Path, subset: str = "ijbc", *, allow_missing: bool = False) -> Ijb:
@@ -298,15 +285,3 @@ def _check_search(galleries: dict[str, TemplateSet], probes: TemplateSet, allow_
 def _searches(search: str, galleries: int) -> int:
     """How often every probe is searched."""
     return galleries * (search != "merged") + (search != "official")
-
-
-def _people(listed: TemplateSet, ids: Ints, units: Array) -> People:
-    """The templates of a list that have images left."""
-    here = np.isin(listed.templates, ids)
-    templates = listed.templates[here]
-    return People(templates, units[np.searchsorted(ids, templates)], listed.subjects[here])
-
-
-def _join(whole: Part, part: Part) -> None:
-    for field in dataclasses.fields(Part):
-        getattr(whole, field.name).update(getattr(part, field.name))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, fields
 from typing import Any
 
 import numpy as np
@@ -21,17 +21,15 @@ from hypersphere.evaluation.metrics.identification import (
     open_set_histogram,
     open_set_scores,
 )
-from hypersphere.evaluation.metrics.roc import Roc
 from hypersphere.evaluation.metrics.search import search_gallery
-from hypersphere.evaluation.metrics.verification import Metrics
+from hypersphere.evaluation.protocols.ijb.files import TemplateSet
 from hypersphere.evaluation.protocols.worst import HighestPairs, worst_pairs
-from hypersphere.evaluation.results.decisions import MATED, OPEN_SET, SUBJECT, outcomes
-from hypersphere.evaluation.results.result import ScoredPair
+from hypersphere.evaluation.results.measurement import Measurement, ScoredPair
 from hypersphere.evaluation.statistics.bootstrap import bootstrap_mean, percentile_estimate
+from hypersphere.evaluation.statistics.choose_test import PairedBy, Pairing
 from hypersphere.evaluation.statistics.estimate import check_measurable, rate_name
-from hypersphere.evaluation.statistics.histogram import ScoreHistogram, score_histogram
-from hypersphere.evaluation.statistics.score_counts import ScoreCounts
-from hypersphere.evaluation.statistics.scores import SortedScores
+from hypersphere.evaluation.statistics.histogram import score_histogram
+from hypersphere.evaluation.statistics.scores import ScoreBuffer, SortedScores
 
 RANKS = (1, 5, 10)
 _DEPTH = 20
@@ -63,18 +61,25 @@ class People:
         return entries
 
 
-@dataclass
-class Part:
-    """What a task adds to a result."""
+@dataclass(frozen=True)
+class Templates:
+    """Templates that have images left.
 
-    metrics: Metrics = field(default_factory=dict)
-    counts: dict[str, int] = field(default_factory=dict)
-    details: dict[str, Any] = field(default_factory=dict)
-    curves: dict[str, Roc] = field(default_factory=dict)
-    cmc: dict[str, Floats] = field(default_factory=dict)
-    histograms: dict[str, ScoreHistogram] = field(default_factory=dict)
-    worst: dict[str, list[ScoredPair]] = field(default_factory=dict)
-    items: dict[str, Array] = field(default_factory=dict)
+    Args:
+        ids: (n,) their numbers, rising.
+        units: (n, dim) unit vectors.
+        shown: an image of each, for the worst pairs.
+    """
+
+    ids: Ints
+    units: Array
+    shown: Mapping[int, str]
+
+    def among(self, listed: TemplateSet) -> People:
+        """Those that a list names."""
+        here = np.isin(listed.templates, self.ids)
+        templates = listed.templates[here]
+        return People(templates, self.units[np.searchsorted(self.ids, templates)], listed.subjects[here])
 
 
 def search_official(
@@ -83,7 +88,7 @@ def search_official(
     fpirs: Sequence[float],
     shown: Mapping[int, str],
     progress: Reporter | None = None,
-) -> Part:
+) -> Measurement:
     """Every probe against each gallery by itself: in one of them it has a mate, in the other it has not.
 
         FPIR = share of probes without a mate whose best entry scores at least the threshold
@@ -98,7 +103,7 @@ def search_official(
         shown: an image of each template, for the worst pairs.
         progress: called as `progress(done, total)` in probes, once for each gallery.
     """
-    found = Part(items={f"{SUBJECT}tpir": probes.subjects})
+    found = Measurement(items={"subject:tpir": probes.subjects})
     ranks, owners, curves, drawn = [], [], [], []
     closest, farthest = HighestPairs(), HighestPairs()
     usable = [
@@ -118,13 +123,13 @@ def search_official(
         closest.add(scores[~here], probes.templates[~here], best[~here])
         _add_mates(farthest, probes.some(here), gallery)
         drawn.append(open_set_draws(scores, with_mate, probes.subjects, usable))
-        found.items |= {f"{OPEN_SET}{name}": scores, f"{MATED}{name}": with_mate}
+        found.items |= {f"open_set:{name}": scores, f"mated:{name}": with_mate}
         if progress is not None:
             progress(done * len(probes.subjects), len(galleries) * len(probes.subjects))
     places, people = np.concatenate(ranks), np.concatenate(owners)
     for rank, estimate in cmc(places, RANKS, people).items():
         found.metrics[f"rank-{rank}"] = estimate
-        found.items |= outcomes({f"rank-{rank}": found_by(places, rank)}, people)
+        found.add_means({f"rank-{rank}": found_by(places, rank)}, people)
     found.cmc["1:N"] = _rates(places)
     found.worst |= _named(worst_pairs(closest, farthest, lambda template: shown[template]), "1:N")
     together = np.mean(drawn, axis=0)
@@ -140,6 +145,13 @@ def search_official(
             value, together[:, usable.index(rate)], len(places), count, "bootstrap over subjects"
         )
         found.details[name] = dict(zip(galleries, values, strict=True))
+        found.pairings[name] = Pairing(
+            PairedBy.OPEN_SET,
+            tuple(f"open_set:{gallery}" for gallery in galleries),
+            tuple(f"mated:{gallery}" for gallery in galleries),
+            ("subject:tpir",),
+            rate,
+        )
     return found
 
 
@@ -149,7 +161,7 @@ def search_merged(
     fpirs: Sequence[float],
     shown: Mapping[int, str],
     progress: Reporter | None = None,
-) -> Part:
+) -> Measurement:
     """The definition of older programs: both galleries are one, and every probe has a mate in it.
 
         threshold = the ceil(FPIR probes)-th largest of all scores of a probe with another person
@@ -167,18 +179,20 @@ def search_merged(
     mate = gallery.mates_of(probes.subjects)
     closest, farthest = HighestPairs(), HighestPairs()
     _add_mates(farthest, probes, gallery)
-    others, own = ScoreCounts(), np.zeros(len(mate), dtype=np.float32)
+    buffer = ScoreBuffer(len(mate) * (len(gallery.units) - 1))
+    own = np.zeros(len(mate), dtype=np.float32)
     for top in range(0, len(mate), _PROBES):
         scores = probes.units[top : top + _PROBES] @ gallery.units.T
         rows, columns = np.arange(len(scores)), mate[top : top + _PROBES]
         own[top : top + _PROBES] = scores[rows, columns]
         apart = np.ones(scores.shape, dtype=bool)
         apart[rows, columns] = False
-        others.add(scores[apart])
+        buffer.add(scores[apart])
         one, two = closest.among(scores, apart)
         closest.add(scores[one, two], probes.templates[top + one], gallery.templates[two])
         if progress is not None:
             progress(top + len(scores), len(mate))
+    others = buffer.sorted()
     matches = search_gallery(probes.units, gallery.units, min(_DEPTH, len(gallery.units)))
     places = mate_ranks(matches, probes.subjects, gallery.subjects)
     lowest = min((rate for rate in fpirs if check_measurable(rate, len(mate)) is None), default=None)
@@ -186,21 +200,21 @@ def search_merged(
     if lowest is not None:
         threshold = others.kth_largest(math.ceil(lowest * len(mate)))
         picture = picture.at(threshold, f"the threshold of {rate_name('merged FPIR', lowest)}")
-    found = Part(
+    found = Measurement(
         cmc={"1:N, merged": _rates(places)},
         histograms={"1:N, merged": picture},
         worst=_named(worst_pairs(closest, farthest, lambda template: shown[template]), "1:N, merged"),
     )
     for rank, estimate in cmc(places, RANKS, probes.subjects).items():
         found.metrics[f"merged_rank-{rank}"] = estimate
-        found.items |= outcomes({f"merged_rank-{rank}": found_by(places, rank)}, probes.subjects)
+        found.add_means({f"merged_rank-{rank}": found_by(places, rank)}, probes.subjects)
     for rate in fpirs:
         name = rate_name("merged_tpir@fpir", rate)
         missing = check_measurable(rate, len(mate))
         threshold = others.kth_largest(math.ceil(rate * len(mate)))
         found.metrics[name] = bootstrap_mean(own > threshold, probes.subjects) if missing is None else missing
         if missing is None:
-            found.items |= outcomes({name: own > threshold}, probes.subjects)
+            found.add_means({name: own > threshold}, probes.subjects)
     return found
 
 

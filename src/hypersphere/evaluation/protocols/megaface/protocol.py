@@ -14,11 +14,9 @@ from hypersphere.evaluation.embeddings import Embeddings
 from hypersphere.evaluation.metrics.identification import cmc, ranks_among
 from hypersphere.evaluation.metrics.search import Matches
 from hypersphere.evaluation.metrics.tail import HighestScores, tail_roc
-from hypersphere.evaluation.metrics.verification import Metrics
 from hypersphere.evaluation.protocols.megaface.files import last_parts, listed_images, read_noise, without_suffix
 from hypersphere.evaluation.protocols.megaface.search import DEPTH, mate_pairs, scores_to_keep, search_distractors
 from hypersphere.evaluation.protocols.official_files import (
-    common_options,
     counted,
     find_images,
     found_units,
@@ -27,13 +25,12 @@ from hypersphere.evaluation.protocols.official_files import (
     unit_rows,
 )
 from hypersphere.evaluation.protocols.registry import PROTOCOLS
-from hypersphere.evaluation.results.decisions import outcomes
-from hypersphere.evaluation.results.provenance import file_digests, items_digest, joined_files
-from hypersphere.evaluation.results.result import RULE_SENTENCES, LeftOut, Result, ScoredPair
+from hypersphere.evaluation.results.measurement import LeftOut, Measurement, ScoredPair
+from hypersphere.evaluation.results.provenance import file_digests
+from hypersphere.evaluation.results.result import RULE_SENTENCES, Result
 from hypersphere.evaluation.statistics.bootstrap import bootstrap_mean
 from hypersphere.evaluation.statistics.estimate import check_measurable, rate_name
 from hypersphere.evaluation.statistics.histogram import ScoreHistogram, score_histogram
-from hypersphere.evaluation.statistics.score_counts import ScoreCounts
 from hypersphere.evaluation.statistics.scores import SortedScores
 
 CLEANINGS = ("none", "remove", "centre")
@@ -145,26 +142,11 @@ class Megaface:
         tail.total = len(units) * total
         places = ranks_among(genuine, Matches(nearest.indices[left], nearest.scores[left]))
         roc = tail_roc(genuine, tail)
-        metrics: Metrics = {f"rank-{rank}": estimate for rank, estimate in cmc(places, ranks, people[left]).items()}
-        outcome = {name: places <= int(name.removeprefix("rank-")) for name in metrics}
-        for far in fars:
-            missing, name = check_measurable(far, roc.impostors), rate_name("tar@far", far)
-            accepted = genuine >= roc.thresholds[roc.point_at(far)]
-            metrics[name] = bootstrap_mean(accepted, people[left]) if missing is None else missing
-            if missing is None:
-                outcome[name] = accepted
-        left_out = missing_images(self.probes + listed, np.concatenate([rows, far_rows]), [embeddings, others])
+        people_of = people[left]
         depth = nearest.scores.shape[1]
-        return Result(
-            protocol="megaface",
-            metrics=metrics,
-            options={
-                "similarity": "cosine",
-                "cleaning": cleaning,
-                "limit": limit,
-                **common_options(embeddings, allow_missing),
-            },
-            rules=(*RULE_SENTENCES, *RULES),
+        left_out = missing_images(self.probes + listed, np.concatenate([rows, far_rows]), [embeddings, others])
+        measured = Measurement(
+            metrics={f"rank-{rank}": estimate for rank, estimate in cmc(places, ranks, people_of).items()},
             counts={
                 "probes": len(self.probes),
                 "probes_left_out": LeftOut(len(self.probes) - len(units)),
@@ -178,12 +160,24 @@ class Megaface:
             histograms={CURVE: sample.histogram(genuine).at_lowest(roc, fars)},
             cmc={"FaceScrub among distractors": np.array([(places <= rank).mean() for rank in range(1, depth + 1)])},
             worst=_worst(names, left, right, genuine, nearest, others),
-            items=outcomes(outcome, people[left]),
-            items_digest=items_digest(
-                [*names, *(name for name, row in zip(listed, far_rows, strict=True) if row >= 0)]
-            ),
-            files=joined_files([self.files, embeddings.files, {} if distractors is None else distractors.files]),
+        )
+        measured.add_means({f"rank-{rank}": places <= rank for rank in ranks}, people_of)
+        for far in fars:
+            missing, name = check_measurable(far, roc.impostors), rate_name("tar@far", far)
+            accepted = genuine >= roc.thresholds[roc.point_at(far)]
+            measured.metrics[name] = bootstrap_mean(accepted, people_of) if missing is None else missing
+            if missing is None:
+                measured.add_means({name: accepted}, people_of)
+        return Result.of(
+            "megaface",
+            measured,
+            embeddings,
+            options={"similarity": "cosine", "cleaning": cleaning, "limit": limit, "allow_missing": allow_missing},
+            rules=(*RULE_SENTENCES, *RULES),
+            decided=[*names, *(name for name, row in zip(listed, far_rows, strict=True) if row >= 0)],
+            files=self.files,
             left_out=left_out,
+            others={} if distractors is None else {"distractors": distractors},
         )
 
     def listed(self, limit: int | None) -> tuple[str, ...]:
@@ -270,7 +264,17 @@ def read_megaface(
     listed = sum(len(names) for names in noise if names is not None)
     hit = sum(int(marks.sum()) for marks in (near, far) if marks is not None)
     files = file_digests([probe_list, far_list, *(Path(path) for path in (probe_noise, distractor_noise) if path)])
-    return Megaface(probe_list, far_list, images, people, others, near, far, listed - hit, files)
+    return Megaface(
+        path=probe_list,
+        distractor_path=far_list,
+        probes=images,
+        people=people,
+        distractors=others,
+        noisy_probes=near,
+        noisy_distractors=far,
+        unlisted_noise=listed - hit,
+        files=files,
+    )
 
 
 class _Sample:
@@ -282,16 +286,17 @@ class _Sample:
 
     def __init__(self, total: int) -> None:
         self.step = -(-total // _SAMPLED)
-        self.scores = ScoreCounts()
+        self.parts: list[Array] = []
 
     def add(self, scores: Array) -> None:
         """Look at a block, (probes, distractors)."""
-        self.scores.add(scores[:, :: self.step])
+        self.parts.append(scores[:, :: self.step].reshape(-1))
 
     def histogram(self, genuine: Array) -> ScoreHistogram:
         """Of the sample and the genuine scores."""
         of = f", 1 distractor in {self.step:,}" if self.step > 1 else ""
-        return score_histogram(SortedScores(genuine), self.scores, kinds=("one person", f"two people{of}"))
+        others = SortedScores(np.concatenate(self.parts))
+        return score_histogram(SortedScores(genuine), others, kinds=("one person", f"two people{of}"))
 
 
 def _worst(

@@ -10,16 +10,10 @@ from pathlib import Path
 import numpy as np
 
 from hypersphere.evaluation.arrays import Bools, Ints
-from hypersphere.evaluation.embeddings import Embeddings
-from hypersphere.evaluation.metrics.similarity import Comparison
-from hypersphere.evaluation.metrics.verification import FARS
 from hypersphere.evaluation.protocols.pairs.files import Pair, cfp_files, fold_numbers, read_pair_file
-from hypersphere.evaluation.protocols.registry import PROTOCOLS
 from hypersphere.evaluation.results.provenance import file_digests
-from hypersphere.evaluation.results.result import Result
 
 
-@PROTOCOLS.register("pairs")
 @dataclass(frozen=True, eq=False)
 class PairList:
     """Pairs of images to verify.
@@ -32,9 +26,6 @@ class PairList:
         where: (n,) file and line of each, for messages.
         subjects: (n,) who is on the left and on the right image; None where names do not tell.
         files: the list, by name, with its digest; CFP's has several.
-
-    Example:
-        >>> accuracy = read_pairs("lfw-pairs.txt").evaluate(load_embeddings("E.npy", "L.txt")).metrics["accuracy"]
     """
 
     title: str
@@ -91,23 +82,6 @@ class PairList:
             "are missing (allow_missing, --allow-missing, leaves these pairs out and counts them)"
         )
 
-    def evaluate(
-        self,
-        embeddings: Embeddings | Sequence[Embeddings],
-        comparison: Comparison | None = None,
-        *,
-        allow_missing: bool = False,
-        fars: Sequence[float] = FARS,
-        replicates: int = 1000,
-    ) -> Result:
-        """Accuracy by folds, ROC, EER, TAR at FAR, each with its interval; see `evaluate_pairs`."""
-        from hypersphere.evaluation.protocols.pairs.protocol import evaluate_pairs
-
-        several = [embeddings] if isinstance(embeddings, Embeddings) else list(embeddings)
-        return evaluate_pairs(
-            [(self, several)], comparison, allow_missing=allow_missing, fars=fars, replicates=replicates
-        )
-
 
 def read_pairs(path: str | Path, title: str | None = None) -> PairList:
     """The pairs of an official list, in any of its formats.
@@ -143,14 +117,14 @@ def read_pairs(path: str | Path, title: str | None = None) -> PairList:
     left, right = [pair.left for pair in pairs], [pair.right for pair in pairs]
     name = f"{path.parents[2].name}-{path.name}" if form == "cfp" and len(path.parents) > 2 else path.stem
     return PairList(
-        title or name,
-        left,
-        right,
-        same,
-        folds,
-        [pair.where for pair in pairs],
-        _people(left, right, same),
-        file_digests(cfp_files(path), path.parent.parent) if form == "cfp" else file_digests([path]),
+        title=title or name,
+        left=left,
+        right=right,
+        same=same,
+        folds=folds,
+        where=[pair.where for pair in pairs],
+        subjects=_people(left, right, same),
+        files=file_digests(cfp_files(path), path.parent.parent) if form == "cfp" else file_digests([path]),
     )
 
 

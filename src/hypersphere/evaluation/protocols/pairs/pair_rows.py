@@ -57,8 +57,15 @@ class PairRows:
         names = chosen.names
         place = {name: row for row, name in enumerate(names)}
         left, right = (np.array([place[name] for name in side], dtype=np.int64) for side in (chosen.left, chosen.right))
-        values = [made.of(names) for made in embeddings]
-        return cls(chosen, names, values, left, right, missing, len(pairs) - len(chosen))
+        return cls(
+            pairs=chosen,
+            names=names,
+            values=[made.of(names) for made in embeddings],
+            left=left,
+            right=right,
+            missing=missing,
+            missing_pairs=len(pairs) - len(chosen),
+        )
 
 
 def _check_left_over(pairs: PairList, chosen: PairList, lost: int) -> None:
@@ -85,24 +92,22 @@ def pooled(sets: Sequence[PairRows]) -> PairRows:
         sides = [[name for one in sets for name in (one.pairs.subjects or ([], []))[k]] for k in (0, 1)]
         people = sides[0], sides[1]
     pairs = PairList(
-        "pooled",
-        side("left"),
-        side("right"),
-        np.concatenate([one.pairs.same for one in sets]),
-        np.concatenate([np.unique(one.pairs.folds, return_inverse=True)[1] for one in sets]),
-        [place for one in sets for place in one.pairs.where],
-        people,
-        {f"{one.pairs.title}: {name}": own for one in sets for name, own in one.pairs.files.items()},
+        title="pooled",
+        left=side("left"),
+        right=side("right"),
+        same=np.concatenate([one.pairs.same for one in sets]),
+        folds=np.concatenate([np.unique(one.pairs.folds, return_inverse=True)[1] for one in sets]),
+        where=[place for one in sets for place in one.pairs.where],
+        subjects=people,
+        files={f"{one.pairs.title}: {name}": own for one in sets for name, own in one.pairs.files.items()},
     )
+    lost = sets[0].missing
     return PairRows(
-        pairs,
-        [f"{one.pairs.title}: {name}" for one in sets for name in one.names],
-        [np.concatenate(parts) for parts in zip(*(one.values for one in sets), strict=True)],
-        np.concatenate([one.left + start for one, start in zip(sets, starts[:-1], strict=True)]),
-        np.concatenate([one.right + start for one, start in zip(sets, starts[:-1], strict=True)]),
-        {
-            kind: [f"{one.pairs.title}: {name}" for one in sets for name in one.missing[kind]]
-            for kind in sets[0].missing
-        },
-        sum(one.missing_pairs for one in sets),
+        pairs=pairs,
+        names=[f"{one.pairs.title}: {name}" for one in sets for name in one.names],
+        values=[np.concatenate(parts) for parts in zip(*(one.values for one in sets), strict=True)],
+        left=np.concatenate([one.left + start for one, start in zip(sets, starts[:-1], strict=True)]),
+        right=np.concatenate([one.right + start for one, start in zip(sets, starts[:-1], strict=True)]),
+        missing={kind: [f"{one.pairs.title}: {name}" for one in sets for name in one.missing[kind]] for kind in lost},
+        missing_pairs=sum(one.missing_pairs for one in sets),
     )

@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Sequence
 
 import numpy as np
-import numpy.typing as npt
 
 from hypersphere.core import Reporter
-from hypersphere.core.config import as_table
 from hypersphere.evaluation.arrays import Array, Floats, Ints, numbered
 from hypersphere.evaluation.embeddings import Embeddings
 from hypersphere.evaluation.metrics.similarity import Comparison, own_scores
@@ -19,20 +15,19 @@ from hypersphere.evaluation.metrics.verification import (
     Metrics,
     Verification,
     curve_metrics,
+    decided_histogram,
     pair_metrics,
     verify_pairs,
 )
 from hypersphere.evaluation.protocols.official_files import counted
 from hypersphere.evaluation.protocols.pairs.pair_list import PairList
 from hypersphere.evaluation.protocols.pairs.pair_rows import PairRows, pooled
+from hypersphere.evaluation.protocols.registry import PROTOCOLS
 from hypersphere.evaluation.protocols.worst import worst_decisions
-from hypersphere.evaluation.results.decisions import outcomes
-from hypersphere.evaluation.results.provenance import items_digest, joined_files
-from hypersphere.evaluation.results.result import RULE_SENTENCES, LeftOut, Result
-from hypersphere.evaluation.statistics.bootstrap import PairWeights, Subjects, percentile_estimate
-from hypersphere.evaluation.statistics.estimate import Estimate
-from hypersphere.evaluation.statistics.histogram import MEAN_OF_FOLDS, score_histogram
-from hypersphere.evaluation.statistics.scores import SortedScores
+from hypersphere.evaluation.results.measurement import LeftOut, Measurement
+from hypersphere.evaluation.results.result import RULE_SENTENCES, Result
+from hypersphere.evaluation.statistics.bootstrap import bootstrap_pairs
+from hypersphere.evaluation.statistics.choose_test import PairedBy, Pairing
 
 RULES = (
     "Accuracy: the mean over folds, each decided at the threshold that is best on the other folds.",
@@ -50,8 +45,9 @@ LEARNED_RULE = (
 BINS = 80
 
 
+@PROTOCOLS.register("pairs")
 def evaluate_pairs(
-    sets: Sequence[tuple[PairList, Sequence[Embeddings]]],
+    sets: Sequence[tuple[PairList, Embeddings | Sequence[Embeddings]]],
     comparison: Comparison | None = None,
     *,
     allow_missing: bool = False,
@@ -69,148 +65,102 @@ def evaluate_pairs(
         fars: where TAR and FNMR are wanted.
         replicates: draws of subjects, for intervals of sets whose people are known.
         progress: called as `progress(done, total)`, by set.
+
+    Example:
+        >>> pairs = hs.evaluation.protocols.read_pairs("lfw-pairs.txt")
+        >>> result = evaluate_pairs([(pairs, hs.evaluation.load_embeddings("E.npy", "L.txt"))])
+        >>> accuracy = result.metrics["accuracy"]
     """
     how = comparison or Comparison()
     if len({pairs.title for pairs, _ in sets}) < len(sets) or not sets:
         raise ValueError(
             f"sets must have different titles: {', '.join(pairs.title for pairs, _ in sets) or 'none given'}"
         )
-    gathered = [PairRows.of(pairs, embeddings, allow_missing) for pairs, embeddings in sets]
+    made = [[several] if isinstance(several, Embeddings) else list(several) for _, several in sets]
+    gathered = [PairRows.of(pairs, own, allow_missing) for (pairs, _), own in zip(sets, made, strict=True)]
     whole = gathered[0] if len(sets) == 1 else pooled(gathered)
-    parts = [("", whole), *((one.pairs.title, one) for one in gathered if len(sets) > 1)]
-    measured = {}
-    for done, (title, part) in enumerate(parts, start=1):
-        measured[title] = _measure(part, how, fars, replicates)
+    parts = [("", whole), *((f"{one.pairs.title}/", one) for one in gathered if len(sets) > 1)]
+    pairs, measured = whole.pairs, Measurement(items={"fold": whole.pairs.folds})
+    for done, (prefix, part) in enumerate(parts, start=1):
+        found, scores = _measure(part, how, fars, replicates, prefix, measured)
+        if not prefix:
+            low, high = (-1.0, 1.0) if how.similarity == "cosine" else (float(scores.min()), float(scores.max()))
+            edges = np.linspace(low, high if high > low else low + 1, BINS + 1)
+            measured.histograms["all"] = decided_histogram(found, scores, pairs.same, edges)
+            measured.worst = worst_decisions(pairs.left, pairs.right, pairs.same, scores, pairs.folds, found)
         if progress is not None:
             progress(done, len(parts))
-    metrics: Metrics = {}
-    details: dict[str, Any] = {}
-    for title, one in measured.items():
-        prefix = f"{title}/" if title else ""
-        metrics |= {f"{prefix}{name}": estimate for name, estimate in one.metrics.items()}
-        details[title or "all"] = one.details
-    main = measured[""]
-    pairs = whole.pairs
-    decided = main.verification
-    people = pairs.subjects
-    items: dict[str, Array] = {"fold": pairs.folds}
-    for title, part in parts:
-        items |= {f"{title}/{name}" if title else name: each for name, each in _items(part, measured[title]).items()}
-    low, high = (-1.0, 1.0) if how.similarity == "cosine" else (float(main.scores.min()), float(main.scores.max()))
-    edges = np.linspace(low, high if high > low else low + 1, BINS + 1)
-    genuine, impostors = (SortedScores(main.scores[kind]) for kind in (pairs.same, ~pairs.same))
-    options = {
-        "center": how.center,
-        "pca": how.pca,
-        "normalize": how.normalize,
-        "similarity": how.similarity,
-        "folds": len(decided.fold_accuracies),
-        "allow_missing": allow_missing,
-        "sets": [one.pairs.title for one in gathered],
-        "embeddings": [as_table(dict(made.options)) for _, embeddings in sets for made in embeddings],
-        "merge": "mean of scores" if whole.several else "none",
-        "intervals": f"{replicates} draws of subjects" if people is not None else "pairs taken as independent",
+    measured.counts = {
+        "pairs": len(pairs),
+        "genuine": int(pairs.same.sum()),
+        "impostors": int((~pairs.same).sum()),
+        "repeated_pairs": len(pairs) - len({frozenset(both) for both in zip(pairs.left, pairs.right, strict=True)}),
+        "images": len(whole.names),
+        **counted(whole.missing),
+        "pairs_left_out": LeftOut(whole.missing_pairs),
     }
-    rules = RULES + (POOLED_RULE,) * (len(sets) > 1) + (LEARNED_RULE,) * how.learns
-    return Result(
-        protocol="pairs",
-        metrics=metrics,
-        options=options,
-        rules=rules,
-        counts={
-            "pairs": len(pairs),
-            "genuine": int(pairs.same.sum()),
-            "impostors": int((~pairs.same).sum()),
-            "repeated_pairs": len(pairs) - len({frozenset(both) for both in zip(pairs.left, pairs.right, strict=True)}),
-            "images": len(whole.names),
-            **counted(whole.missing),
-            "pairs_left_out": LeftOut(whole.missing_pairs),
+    decided = zip(pairs.left, pairs.right, pairs.same.tolist(), pairs.folds.tolist(), strict=True)
+    return Result.of(
+        "pairs",
+        measured,
+        [each for own in made for each in own],
+        options={
+            "center": how.center,
+            "pca": how.pca,
+            "normalize": how.normalize,
+            "similarity": how.similarity,
+            "folds": len(np.unique(pairs.folds)),
+            "allow_missing": allow_missing,
+            "sets": [one.pairs.title for one in gathered],
+            "merge": "mean of scores" if whole.several else "none",
+            "intervals": "pairs taken as independent" if pairs.subjects is None else f"{replicates} draws of subjects",
         },
-        details=details,
-        curves={title or "all": one.verification.roc for title, one in measured.items()},
-        histograms={
-            "all": score_histogram(genuine, impostors, edges).at(float(decided.fold_thresholds.mean()), MEAN_OF_FOLDS)
-        },
-        worst=worst_decisions(
-            pairs.left,
-            pairs.right,
-            pairs.same,
-            decided.right,
-            main.scores,
-            decided.fold_thresholds[np.unique(pairs.folds, return_inverse=True)[1]],
-        ),
-        items=items,
-        items_digest=_digest(pairs),
-        files=joined_files([pairs.files, *(made.files for _, embeddings in sets for made in embeddings)]),
+        rules=RULES + (POOLED_RULE,) * (len(sets) > 1) + (LEARNED_RULE,) * how.learns,
+        decided=(f"{left}\t{right}\t{same}\t{fold}" for left, right, same, fold in decided),
+        files=pairs.files,
         left_out=whole.missing,
     )
 
 
-@dataclass(frozen=True, eq=False)
-class _Measured:
-    metrics: Metrics
-    details: Mapping[str, Any]
-    scores: Floats
-    verification: Verification
-    snapshots: Floats | None
-
-
-def _measure(data: PairRows, how: Comparison, fars: Sequence[float], replicates: int) -> _Measured:
+def _measure(
+    data: PairRows, how: Comparison, fars: Sequence[float], replicates: int, prefix: str, measured: Measurement
+) -> tuple[Verification, Floats]:
+    """Add the metrics of a set, whose names begin with `prefix`; returns its decisions and scores."""
     pairs = data.pairs
     parts = [how.fold_scores(values, data.left, data.right, pairs.folds, data.names) for values in data.values]
     table: Floats = np.mean(parts, axis=0)
     people = None if pairs.subjects is None else _numbered(pairs.subjects)
     decided = verify_pairs(table, pairs.same, pairs.folds, people)
-    scores = own_scores(table, pairs.folds)
+    scores, roc = own_scores(table, pairs.folds), decided.roc
+    error = decided.deviation / np.sqrt(len(decided.fold_accuracies))
     metrics: Metrics = {"accuracy": decided.accuracy}
-    details: dict[str, Any] = {
-        "pairs": len(pairs),
-        "deviation": decided.deviation,
-        "standard_error": decided.deviation / np.sqrt(len(decided.fold_accuracies)),
-        "fold_accuracies": decided.fold_accuracies.tolist(),
-        "fold_thresholds": decided.fold_thresholds.tolist(),
-    }
-    rights = None
+    details = {"pairs": len(pairs), "standard_error": error, **decided.folds()}
+    items: dict[str, Array] = {"right": decided.right, "scores": scores, "same": pairs.same}
+    if people is not None:
+        items |= {"left_subject": people[0], "right_subject": people[1]}
+    measured.add_decided_pairs(items, fars, prefix)
     if data.several:
         each_own = [verify_pairs(part, pairs.same, pairs.folds) for part in parts]
-        own = [each.accuracy.value for each in each_own]
-        rights = np.mean([each.right for each in each_own], axis=0)
-        metrics["mean_snapshot_accuracy"] = _share(rights, people)
-        details["snapshot_accuracies"] = own
-    roc = decided.roc
+        rights, name = np.mean([each.right for each in each_own], axis=0), "mean_snapshot_accuracy"
+        metrics[name] = bootstrap_pairs(rights, people)
+        details["snapshot_accuracies"] = [each.accuracy.value for each in each_own]
+        value = f"{prefix}value:{name}"
+        measured.items[value] = rights
+        subjects = measured.pairings[f"{prefix}auc"].subjects
+        measured.pairings[f"{prefix}{name}"] = Pairing(PairedBy.MEANS, (value,), subjects=subjects)
     details["best_threshold"] = roc.best_threshold()
-    metrics["best_accuracy"] = _share((scores >= roc.best_threshold()) == pairs.same, people)
+    metrics["best_accuracy"] = bootstrap_pairs((scores >= roc.best_threshold()) == pairs.same, people)
     if people is None:
         metrics |= curve_metrics(roc, fars)
     else:
         metrics |= pair_metrics(scores, pairs.same, people, fars, replicates=replicates)
-    return _Measured(metrics, details, scores, decided, rights)
-
-
-def _items(data: PairRows, measured: _Measured) -> dict[str, Array]:
-    pairs, decided = data.pairs, measured.verification
-    items: dict[str, Array] = {"right": decided.right, "scores": measured.scores, "same": pairs.same}
-    if measured.snapshots is not None:
-        items |= outcomes({"mean_snapshot_accuracy": measured.snapshots})
-    if pairs.subjects is not None:
-        items |= dict(zip(("left_subject", "right_subject"), _numbered(pairs.subjects), strict=True))
-    return items
-
-
-def _share(right: npt.ArrayLike, people: Subjects | None) -> Estimate:
-    """The share of right decisions, with the interval of drawing people where they are known, pairs otherwise."""
-    numbers = np.asarray(right, dtype=np.float64)
-    weights = PairWeights(len(numbers), people)
-    drawn = weights.means(numbers, 1000, 0)
-    return percentile_estimate(float(numbers.mean()), drawn, len(numbers), weights.count, weights.name)
+    title = prefix.removesuffix("/") or "all"
+    measured.metrics |= {f"{prefix}{name}": estimate for name, estimate in metrics.items()}
+    measured.details[title], measured.curves[title] = details, roc
+    return decided, scores
 
 
 def _numbered(subjects: tuple[Sequence[str], Sequence[str]]) -> tuple[Ints, Ints]:
     count = len(subjects[0])
     numbers = numbered([*subjects[0], *subjects[1]])
     return numbers[:count], numbers[count:]
-
-
-def _digest(pairs: PairList) -> str:
-    rows = zip(pairs.left, pairs.right, pairs.same.tolist(), pairs.folds.tolist(), strict=True)
-    return items_digest(f"{left}\t{right}\t{same}\t{fold}" for left, right, same, fold in rows)

@@ -16,7 +16,6 @@ from hypersphere.evaluation.arrays import Array, Bools, Ints
 from hypersphere.evaluation.embeddings import Embeddings
 from hypersphere.evaluation.metrics.retrieval import Retrieval, retrieve
 from hypersphere.evaluation.protocols.official_files import (
-    common_options,
     counted,
     find_images,
     found_units,
@@ -25,9 +24,9 @@ from hypersphere.evaluation.protocols.official_files import (
 )
 from hypersphere.evaluation.protocols.registry import PROTOCOLS
 from hypersphere.evaluation.protocols.worst import SHOWN
-from hypersphere.evaluation.results.decisions import outcomes
-from hypersphere.evaluation.results.provenance import items_digest, joined_files
-from hypersphere.evaluation.results.result import LeftOut, Result, ScoredPair
+from hypersphere.evaluation.results.measurement import LeftOut, Measurement, ScoredPair
+from hypersphere.evaluation.results.provenance import items_digest
+from hypersphere.evaluation.results.result import Result
 
 RULES = (
     "For each query the gallery is ranked by cosine, ties in the order of the gallery; left out are images of the "
@@ -103,11 +102,8 @@ class Reid:
         left_out = missing_images(self.names, rows, [embeddings])
         without = kept_names(kept_names(self.queries, here), ~answered)
         depth = min(50, int(there.sum()))
-        return Result(
-            protocol="reid",
+        measured = Measurement(
             metrics={"map": found.mean_ap, **{f"rank-{rank}": estimate for rank, estimate in found.cmc.items()}},
-            options={"similarity": "cosine", "area": area, **common_options(embeddings, allow_missing)},
-            rules=RULES,
             counts={
                 "queries": len(self.queries),
                 "queries_without_mate": LeftOut(found.without_mate),
@@ -118,15 +114,17 @@ class Reid:
             },
             cmc={"queries": np.array([(found.first_ranks[answered] <= rank).mean() for rank in range(1, depth + 1)])},
             worst=self._worst(found, here, there, asked, entries),
-            items=outcomes(
-                {
-                    "map": found.average_precisions[answered],
-                    **{f"rank-{rank}": found.first_ranks[answered] <= rank for rank in found.cmc},
-                },
-                people[here][answered],
-            ),
-            items_digest=items_digest(kept_names(self.names, rows >= 0)),
-            files=joined_files([self.files, embeddings.files]),
+        )
+        ranks = {f"rank-{rank}": found.first_ranks[answered] <= rank for rank in found.cmc}
+        measured.add_means({"map": found.average_precisions[answered], **ranks}, people[here][answered])
+        return Result.of(
+            "reid",
+            measured,
+            embeddings,
+            options={"similarity": "cosine", "area": area, "allow_missing": allow_missing},
+            rules=RULES,
+            decided=kept_names(self.names, rows >= 0),
+            files=self.files,
             left_out={**left_out, "queries_without_mate": without},
         )
 

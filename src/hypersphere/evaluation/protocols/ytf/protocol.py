@@ -5,33 +5,31 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
-from hypersphere.core import Reporter, check_choice, check_integer, is_integer, parse_integer, part_of
-from hypersphere.core.read_lines import numbered_lines
+from hypersphere.core import Reporter, check_choice, check_integer, check_positive, import_extra, part_of
 from hypersphere.evaluation.arrays import Array, Bools, Floats, Ints
 from hypersphere.evaluation.embeddings import Embeddings
-from hypersphere.evaluation.metrics.verification import FARS, pair_metrics, verify_pairs
+from hypersphere.evaluation.metrics.verification import FARS, decided_histogram, pair_metrics, verify_pairs
 from hypersphere.evaluation.protocols.official_files import (
     ALLOWED,
-    common_options,
     counted,
     found_units,
 )
 from hypersphere.evaluation.protocols.registry import PROTOCOLS
 from hypersphere.evaluation.protocols.worst import worst_decisions
-from hypersphere.evaluation.protocols.ytf.svm import intersection_kernel, train_svm
-from hypersphere.evaluation.results.provenance import file_digests, items_digest, joined_files
-from hypersphere.evaluation.results.result import RULE_SENTENCES, LeftOut, Result
-from hypersphere.evaluation.statistics.bootstrap import PairWeights, percentile_estimate
-from hypersphere.evaluation.statistics.estimate import Estimate
-from hypersphere.evaluation.statistics.histogram import MEAN_OF_FOLDS, score_histogram
-from hypersphere.evaluation.statistics.scores import SortedScores
+from hypersphere.evaluation.protocols.ytf.files import read_splits
+from hypersphere.evaluation.results.measurement import LeftOut, Measurement
+from hypersphere.evaluation.results.provenance import file_digests
+from hypersphere.evaluation.results.result import RULE_SENTENCES, Result
+from hypersphere.evaluation.statistics.bootstrap import bootstrap_pairs
+from hypersphere.evaluation.statistics.choose_test import PairedBy, Pairing
 
-SPLITS = 10
 CLASSIFIERS = ("mean", "hik_svm")
+MEAN_SCORE = "mean of the score matrix"
+SVM_PURPOSE = "classifier 'hik_svm' (leave it out with classifiers mean)"
+_ROWS = 256
 RULES = (
     "The score matrix of two videos holds the cosine of every frame of the one with every frame of the other.",
     "`accuracy`: the mean of the matrix against a threshold that is best on the other nine splits; mean over splits.",
@@ -99,6 +97,8 @@ class Ytf:
         for name in classifiers:
             check_choice("classifiers", name, CLASSIFIERS)
         check_integer("bins", bins, 2)
+        if "hik_svm" in classifiers:
+            import_extra("sklearn.svm", SVM_PURPOSE)
         frames = _frames(embeddings, self.videos)
         kept = self._kept(frames, allow_missing)
         unreadable = [embeddings.unreadable[name] for name in self.names_among(list(embeddings.unreadable))]
@@ -122,33 +122,8 @@ class Ytf:
         same, split = self.same[kept], self.split[kept]
         people = self._people(kept)
         found = verify_pairs(scores, same, split, people)
-        metrics = {"accuracy": found.accuracy, **pair_metrics(scores, same, people, fars)}
-        details: dict[str, Any] = {
-            "all": {
-                "fold_accuracies": found.fold_accuracies.tolist(),
-                "fold_thresholds": found.fold_thresholds.tolist(),
-                "deviation": found.deviation,
-            }
-        }
-        items: dict[str, Array] = {"right": found.right, "scores": scores, "same": same, "fold": split}
-        items |= {"left_subject": people[0], "right_subject": people[1]}
-        if "hik_svm" in classifiers:
-            right = classify_by_histogram(histograms, same, split, cost, progress=part_of(progress, len(kept), work))
-            each = np.array([right[split == k].mean() for k in np.unique(split)])
-            metrics["accuracy_hik_svm"] = _accuracy(each, right, people)
-            details["hik_svm"] = {"fold_accuracies": each.tolist(), "deviation": float(each.std(ddof=1))}
-            items["right_hik_svm"] = right
-        return Result(
-            protocol="ytf",
-            metrics=metrics,
-            options={
-                "similarity": "cosine",
-                "classifiers": list(classifiers),
-                "bins": bins,
-                "cost": cost,
-                **common_options(embeddings, allow_missing),
-            },
-            rules=(*RULE_SENTENCES, *RULES),
+        measured = Measurement(
+            metrics={"accuracy": found.accuracy, **pair_metrics(scores, same, people, fars)},
             counts={
                 "pairs": len(self.same),
                 "repeated_pairs": len(self.same) - len(set(map(frozenset, zip(self.left, self.right, strict=True)))),
@@ -157,24 +132,42 @@ class Ytf:
                 "frames": sum(map(len, frames.values())),
                 **counted(left_out),
             },
-            details=details,
-            curves={"mean of the score matrix": found.roc},
-            histograms={
-                "mean of the score matrix": score_histogram(
-                    SortedScores(scores[same]), SortedScores(scores[~same]), np.linspace(-1, 1, 101)
-                ).at(float(found.fold_thresholds.mean()), MEAN_OF_FOLDS)
-            },
+            details={"all": found.folds()},
+            curves={MEAN_SCORE: found.roc},
+            histograms={MEAN_SCORE: decided_histogram(found, scores, same, np.linspace(-1, 1, 101))},
             worst=worst_decisions(
                 [embeddings.names[frames[self.left[pair]][0]] for pair in kept.tolist()],
                 [embeddings.names[frames[self.right[pair]][0]] for pair in kept.tolist()],
                 same,
-                found.right,
                 scores,
-                found.fold_thresholds[np.unique(split, return_inverse=True)[1]],
+                split,
+                found,
             ),
-            items=items,
-            items_digest=items_digest((self.left[pair], self.right[pair]) for pair in kept.tolist()),
-            files=joined_files([self.files, embeddings.files]),
+            items={"fold": split},
+        )
+        items = {"right": found.right, "scores": scores, "same": same}
+        measured.add_decided_pairs(items | {"left_subject": people[0], "right_subject": people[1]}, fars)
+        if "hik_svm" in classifiers:
+            right = classify_by_histogram(histograms, same, split, cost, progress=part_of(progress, len(kept), work))
+            each = np.array([right[split == k].mean() for k in np.unique(split)])
+            measured.metrics["accuracy_hik_svm"] = bootstrap_pairs(right, people, float(each.mean()))
+            measured.details["hik_svm"] = {"fold_accuracies": each.tolist(), "deviation": float(each.std(ddof=1))}
+            measured.items["right_hik_svm"] = right
+            measured.pairings["accuracy_hik_svm"] = Pairing(PairedBy.DECISIONS, ("right_hik_svm",))
+        return Result.of(
+            "ytf",
+            measured,
+            embeddings,
+            options={
+                "similarity": "cosine",
+                "classifiers": list(classifiers),
+                "bins": bins,
+                "cost": cost,
+                "allow_missing": allow_missing,
+            },
+            rules=(*RULE_SENTENCES, *RULES),
+            decided=((self.left[pair], self.right[pair]) for pair in kept.tolist()),
+            files=self.files,
             left_out=left_out,
         )
 
@@ -210,45 +203,22 @@ def read_ytf(path: str | Path) -> Ytf:
         path: the file. A video is `Person_Name/number`; pairs of one person must be marked 1, others 0.
     """
     path = Path(path)
-    pairs: list[tuple[str, str, bool, int, int]] = []
-    for number, text in numbered_lines(path):
-        fields = [field.strip() for field in text.split(",")]
-        if not pairs and not is_integer(fields[0]):
-            continue
-        where = f"{path}, line {number}"
-        if len(fields) != 5:
-            raise ValueError(f"{where}: {len(fields)} fields; expected split, pair, first video, second video, is same")
-        split = parse_integer(fields[0], f"{where}: the split", 1, SPLITS)
-        same = parse_integer(fields[4], f"{where}: is same", 0, 1)
-        left, right = fields[2], fields[3]
-        owners = [video.rpartition("/")[0] for video in (left, right)]
-        if not all(owners):
-            raise ValueError(f"{where}: {left!r} and {right!r} must be videos like 'Ada_Lee/0'")
-        if bool(same) != (owners[0] == owners[1]):
-            raise ValueError(f"{where}: is same is {same}, but the people are {owners[0]!r} and {owners[1]!r}")
-        if pairs and split < pairs[-1][3]:
-            raise ValueError(f"{where}: split {split} after split {pairs[-1][3]}; the list must rise")
-        pairs.append((left, right, bool(same), split, number))
-    if not pairs:
-        raise ValueError(f"{path}: no pairs")
-    splits = sorted({pair[3] for pair in pairs})
-    if len(splits) != SPLITS:
-        raise ValueError(f"{path}: {len(splits)} splits; the protocol has {SPLITS}")
+    pairs = read_splits(path)
     return Ytf(
-        path,
-        tuple(pair[0] for pair in pairs),
-        tuple(pair[1] for pair in pairs),
-        np.array([pair[2] for pair in pairs]),
-        np.array([pair[3] for pair in pairs], dtype=np.int64) - 1,
-        np.array([pair[4] for pair in pairs], dtype=np.int64),
-        file_digests([path]),
+        path=path,
+        left=tuple(pair.left for pair in pairs),
+        right=tuple(pair.right for pair in pairs),
+        same=np.array([pair.same for pair in pairs]),
+        split=np.array([pair.split for pair in pairs], dtype=np.int64) - 1,
+        lines=np.array([pair.line for pair in pairs], dtype=np.int64),
+        files=file_digests([path]),
     )
 
 
 def classify_by_histogram(
     histograms: Floats, same: Bools, split: Ints, cost: float = 1.0, progress: Reporter | None = None
 ) -> Bools:
-    """(pairs,) whether each was decided rightly by the machine trained on the other splits.
+    """(pairs,) whether each was decided rightly by scikit-learn's machine, trained on the other splits.
 
     Args:
         histograms: (pairs, bins).
@@ -257,15 +227,33 @@ def classify_by_histogram(
         cost: C.
         progress: called as `progress(done, total)` in pairs.
     """
+    check_positive("cost", cost)
+    svm = import_extra("sklearn.svm", SVM_PURPOSE)
     kernel = intersection_kernel(histograms, histograms)
     right = np.zeros(len(same), dtype=bool)
     for number in np.unique(split):
         tested, taught = np.flatnonzero(split == number), np.flatnonzero(split != number)
-        machine = train_svm(kernel[np.ix_(taught, taught)], same[taught], cost)
-        right[tested] = (machine.decide(kernel[np.ix_(tested, taught)]) >= 0) == same[tested]
+        machine = svm.SVC(C=cost, kernel="precomputed").fit(kernel[np.ix_(taught, taught)], same[taught])
+        right[tested] = machine.predict(kernel[np.ix_(tested, taught)]) == same[tested]
         if progress is not None:
             progress(int((split <= number).sum()), len(split))
     return right
+
+
+def intersection_kernel(first: Array, second: Array) -> Floats:
+    """(n, m) sums over the bins of the smaller count: K(a, b) = sum_k min(a_k, b_k) (Barla et al. 2003).
+
+    Args:
+        first: (n, bins).
+        second: (m, bins).
+    """
+    kernel = np.zeros((len(first), len(second)))
+    for top in range(0, len(first), _ROWS):
+        part = kernel[top : top + _ROWS]
+        for left, right in zip(first[top : top + _ROWS].T, second.T, strict=True):
+            if left.any() and right.any():
+                part += np.minimum(left[:, None], right)
+    return kernel
 
 
 def _frames(embeddings: Embeddings, videos: Sequence[str]) -> dict[str, Ints]:
@@ -282,9 +270,3 @@ def _frames(embeddings: Embeddings, videos: Sequence[str]) -> dict[str, Ints]:
 def _histogram(matrix: Array, bins: int) -> Floats:
     counts, _ = np.histogram(matrix.clip(-1, 1), bins=bins, range=(-1, 1))
     return counts / matrix.size
-
-
-def _accuracy(each: Floats, right: Bools, people: tuple[Ints, Ints]) -> Estimate:
-    weights = PairWeights(len(right), people)
-    drawn = np.array([float(w @ right) / w.sum() if w.any() else np.nan for w in weights.draws(1000, 0)])
-    return percentile_estimate(float(each.mean()), drawn, len(right), weights.count, weights.name)
