@@ -17,7 +17,8 @@ from hypersphere.engines import Similarity
 from hypersphere.losses import AmpFace, ArcFace, CosFace, NormFace, Objective, SphereFace, SphereFaceR
 from hypersphere.plots import new_figure, save_figure
 from hypersphere.pocket import PocketFaces, contact_sheet
-from hypersphere.theory import ITEMS, TOY_LOSSES, draw_toy, solve_toy
+from hypersphere.reproduce import THEOREMS, draw_toy
+from hypersphere.theory import TOY_LOSSES, solve_toy
 from hypersphere.training import RecordFile
 
 IMAGES = Path(__file__).parents[1] / "docs" / "images"
@@ -136,7 +137,7 @@ def draw_item(name: str, figure: str) -> Callable[[], Any]:
     """A figure of `hypersphere theory NAME`."""
 
     def draw() -> Any:
-        return ITEMS[name].run().figures[figure]()
+        return THEOREMS[name].compute().figures[figure]()
 
     return draw
 

@@ -113,15 +113,15 @@ def test_what_the_declarations_copy_is_what_the_rooms_say() -> None:
     from hypersphere.evaluation.protocols.ytf import protocol as ytf
     from hypersphere.models import FLIPS
     from hypersphere.models import PRESETS as CONTRACTS
-    from hypersphere.reproduce import KINDS
-    from hypersphere.theory import ITEMS, Setting
+    from hypersphere.reproduce import KINDS, THEOREMS
+    from hypersphere.theory import ExpectedSoftmax
 
-    assert set(advise.MARGINS) < set(Setting.__dataclass_fields__)
+    assert set(advise.MARGINS) < set(ExpectedSoftmax.__dataclass_fields__)
     assert (tuple(FORMATS), layouts()) == (data.FORMATS, data.LAYOUTS)
     assert (FLIPS, tuple(CONTRACTS)) == (inputs.FLIPS, inputs.CONTRACTS)
     assert evaluate.SIMILARITIES == SIMILARITIES
     assert reproduce.KINDS == KINDS
-    assert {name: item.title for name, item in ITEMS.items()} == theory.ITEMS
+    assert {name: theorem.title for name, theorem in THEOREMS.items()} == theory.ITEMS
     assert protocols.PROTOTYPE_SIMILARITIES == classify.SIMILARITIES
     assert (protocols.AREAS, protocols.FARS, protocols.FPIRS) == (AREAS, FARS, ijb.FPIRS)
     assert (protocols.SEARCHES, protocols.TASKS, protocols.TAR_RULES) == (ijb.SEARCHES, ijb.TASKS, legacy.TAR_RULES)

@@ -6,17 +6,32 @@ from pathlib import Path
 import pytest
 
 from hypersphere.cli import main
-from hypersphere.reproduce import Finding, Job, Outcome, items
+from hypersphere.reproduce import Finding, Job, Outcome, job
 
 
 def test_list(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["reproduce", "--list"]) == 0
-    lines = capsys.readouterr().out.splitlines()
-    assert len(lines) == 98
+    *lines, empty, total = capsys.readouterr().out.splitlines()
+    assert (len(lines), empty) == (98, "")
+    assert total.startswith("98 items: ")
     assert lines[5].startswith("sphereface/fig6")
     assert lines[5].endswith("test); recipe recipes/papers/sphereface-casia-sfnet64.toml]")
     assert main(["reproduce", "--kind", "theory", "--paper", "normface"]) == 0
-    assert capsys.readouterr().out.split()[:2] == ["normface/fig5", "theory"]
+    assert capsys.readouterr().out.split()[:3] == ["normface/fig5", "theory", "held"]
+
+
+def test_the_list_says_what_came_of_every_item(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    def listed(*words: str) -> dict[str, str]:
+        assert main(["--json", "reproduce", "--list", *words]) == 0
+        return {item["id"]: item["verdict"] for item in json.loads(capsys.readouterr().out)["items"]}
+
+    shipped = listed()
+    assert set(shipped.values()) == {"held", "contradicted", "undecided", "drawn", "not run"}
+    assert (shipped["sphereface/fig6"], shipped["sphereface/fig1"]) == ("not run", "drawn")
+    result = Path("docs/reproduction/results/normface-fig5.json").read_text()
+    (tmp_path / "results").mkdir()
+    (tmp_path / "results" / "normface-fig5.json").write_text(result.replace('"held"', '"undecided"'))
+    assert listed("--out", str(tmp_path)) == {**shipped, "normface/fig5": "undecided"}
 
 
 def test_an_item_writes_result_figures_and_pages(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -59,13 +74,13 @@ def test_the_status_tells_of_differences_and_failures(
         return Outcome(findings=[Finding(what="x", ours="1", paper="2", verdict="contradicted")])
 
     chosen = ["reproduce", "--all", "--kind", "theory", "--paper", "normface", "--out", str(tmp_path)]
-    monkeypatch.setitem(items._ITEMS, "normface/fig5", differ)
+    monkeypatch.setitem(job._ITEMS, "normface/fig5", differ)
     assert main(chosen) == 1
     assert "outside the tolerance, without a reason: normface/fig5" in capsys.readouterr().out
-    monkeypatch.setitem(items._ITEMS, "normface/fig5", fail)
+    monkeypatch.setitem(job._ITEMS, "normface/fig5", fail)
     assert main(chosen) == 1
     assert "failed: broken" in capsys.readouterr().out
-    monkeypatch.setitem(items._ITEMS, "normface/fig5", lambda job: Outcome())
+    monkeypatch.setitem(job._ITEMS, "normface/fig5", lambda job: Outcome())
     assert main(chosen) == 0
 
 

@@ -5,14 +5,16 @@ from pathlib import Path
 import pytest
 
 from hypersphere.cli import main
-from hypersphere.theory import ITEMS
+from hypersphere.cli.theory import table
+from hypersphere.reproduce import THEOREMS
+from hypersphere.reproduce.outcome import checked, number
 
 
 def test_list(capsys: pytest.CaptureFixture[str]) -> None:
     for words in (["theory", "--list"], ["theory"]):
         assert main(words) == 0
         lines = capsys.readouterr().out.splitlines()
-        assert [line.split()[0] for line in lines] == [*ITEMS, "toy"]
+        assert [line.split()[0] for line in lines] == [*THEOREMS, "toy"]
 
 
 def test_an_item_prints_numbers_beside_the_papers_and_writes_figures(
@@ -37,9 +39,24 @@ def test_figures_go_to_runs_by_default(
     assert (tmp_path / "runs" / "theory" / "weights" / "fig10.svg").exists()
 
 
-def test_the_nearest_angle_is_shown_beside_the_papers() -> None:
-    report = ITEMS["nearest"].run()
-    assert (report.rows[0].ours, report.rows[0].paper, report.rows[0].note) == ("79.00", "78.64", "not reproduced")
+def test_a_table_is_aligned() -> None:
+    findings = [number("short", "1.0", "2.00", "differs"), checked("much longer", "10.25", held=True)]
+    assert table(findings).splitlines() == [
+        "              ours  expected",
+        "short          1.0      2.00  differs",
+        "much longer  10.25            held",
+    ]
+
+
+def test_a_table_fits_a_narrow_terminal() -> None:
+    findings = [number("a number with a long name", "1.0", "2.00", "differs"), number("short", "10.25")]
+    assert table(findings, 37).splitlines() == [
+        "                       ours  expected",
+        "a number with a long",
+        "name                    1.0      2.00",
+        "    differs",
+        "short                 10.25",
+    ]
 
 
 def test_the_toy_says_what_has_not_converged(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

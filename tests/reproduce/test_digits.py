@@ -5,7 +5,6 @@ import math
 import re
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -14,11 +13,11 @@ import torch
 from hypersphere.core import Reporter
 from hypersphere.data import ArraySource
 from hypersphere.data.formats.idx import write_mnist
-from hypersphere.reproduce import find_item, load_catalogue, run_entry
-from hypersphere.reproduce.digits import DeeperLeNet, Digits, open_digits, train_digits
-from hypersphere.reproduce.mnist_items import mnist, spread
-from hypersphere.reproduce.mnist_radial import mixed_up
-from hypersphere.reproduce.mnist_tables import setting
+from hypersphere.reproduce import RunOptions, find_item, load_catalogue, run_entry
+from hypersphere.reproduce.experiment.digits import DeeperLeNet, Digits, open_digits, train_digits
+from hypersphere.reproduce.papers.largest_margins.digits import setting
+from hypersphere.reproduce.papers.normface.digits import mixed_up
+from hypersphere.reproduce.papers.sphereface.digits import mnist, spread
 
 REAL = Path(__file__).parents[2] / "shared" / "data" / "mnist.npz"
 
@@ -160,8 +159,9 @@ def test_an_item_runs_on_data_of_the_same_layout(name: str, file: Path, tmp_path
     def progress(title: str, unit: str) -> Iterator[Reporter]:
         yield lambda done, total: steps.append((done, total))
 
-    settings: dict[str, Any] = {"data": file, "epochs": 1, "seeds": (0, 1), "progress": progress}
-    result = run_entry(load_catalogue()[name], tmp_path / "out", announce=said.append, **settings)
+    options = RunOptions(data=file, epochs=1, seeds=(0, 1), progress=progress, announce=said.append)
+    result = run_entry(load_catalogue()[name], tmp_path / "out", options)
+    assert said.pop(0).startswith(f"\n{name}: ")
     if steps:  # else another test has trained the same runs
         runs, each = re.fullmatch(r"(\d) runs? of (\d+) steps", said[0]).groups()  # type: ignore[union-attr]
         assert re.fullmatch(r"about \d+ s", said[1])
@@ -178,7 +178,7 @@ def test_an_item_runs_on_data_of_the_same_layout(name: str, file: Path, tmp_path
 @pytest.mark.parametrize("name", ["sphereface/fig11", "sphereface/fig12", "largest-margins/table1"])
 def test_longer_items_run_too(name: str, file: Path, tmp_path: Path) -> None:
     mnist.cache_clear()
-    result = run_entry(load_catalogue()[name], tmp_path / "out", data=file, epochs=1)
+    result = run_entry(load_catalogue()[name], tmp_path / "out", RunOptions(data=file, epochs=1))
     assert all(finding.ours for finding in result.findings)
 
 

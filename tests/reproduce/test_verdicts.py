@@ -5,7 +5,16 @@ import math
 import pytest
 
 from hypersphere.reproduce import Entry, Job
-from hypersphere.reproduce.verdicts import MARGIN, VERDICTS, Interval, every, judge, most, of_correlation, over_seeds
+from hypersphere.reproduce.experiment.verdict import (
+    MARGIN,
+    VERDICTS,
+    Interval,
+    every,
+    judge,
+    most,
+    of_correlation,
+    over_seeds,
+)
 
 JOB = Job(entry=Entry(id="p/table1", title="t", kind="pocket", claim="c."))
 

@@ -6,7 +6,7 @@ import pytest
 
 from hypersphere.heads import create_head
 from hypersphere.theory import (
-    Setting,
+    ExpectedSoftmax,
     advise,
     half_nearest_angle,
     margins_for,
@@ -25,7 +25,9 @@ def test_every_choice_ends_at_half_the_nearest_angle(classes: int, dim: int) -> 
     advice = advise(classes, dim)
     assert len(advice.choices) == 4
     for choice in advice.choices:
-        setting = Setting(num_classes=classes, dim=dim, scale=advice.setting.scale, **{choice.margin: choice.value})
+        setting = ExpectedSoftmax(
+            num_classes=classes, dim=dim, scale=advice.setting.scale, **{choice.margin: choice.value}
+        )
         assert termination_angle(setting) == pytest.approx(half_nearest_angle(classes, dim), rel=1e-9)
 
 
@@ -43,7 +45,7 @@ def test_at_the_papers_setting_it_recommends_the_papers_margins() -> None:
 @pytest.mark.parametrize(("classes", "dim"), SETTINGS)
 def test_the_scale_lets_the_loss_end_and_the_weight_be_known(classes: int, dim: int) -> None:
     scale = recommended_scale(classes, dim)
-    setting = Setting(num_classes=classes, dim=dim, scale=scale)
+    setting = ExpectedSoftmax(num_classes=classes, dim=dim, scale=scale)
     assert termination_cosine(setting) < math.cos(half_nearest_angle(classes, dim))
     assert 1 <= scale <= 64
     if classes > 5000:
@@ -65,11 +67,11 @@ def test_alternatives_have_other_scales() -> None:
 
 
 def messages(**keywords: float) -> str:
-    return "\n".join(warn(Setting(**keywords)))
+    return "\n".join(warn(ExpectedSoftmax(**keywords)))
 
 
 def test_warnings() -> None:
-    assert warn(Setting(m3=0.5)) == []
+    assert warn(ExpectedSoftmax(m3=0.5)) == []
     assert "polar collapse" in messages(m0=0.35)
     assert "wrong_class_relu=True" in messages(m0=0.35)
     assert "sphereface_r" in messages(m1=1.35)
@@ -96,7 +98,7 @@ def test_where_nothing_helps_it_says_so() -> None:
     assert advice.choices == ()
     assert advice.plain is None
     assert any("saturation" in warning for warning in advice.warnings)
-    assert margins_for(Setting(scale=10.0), 0.7) == ()
+    assert margins_for(ExpectedSoftmax(scale=10.0), 0.7) == ()
 
 
 def test_imbalance() -> None:

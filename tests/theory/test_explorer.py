@@ -10,7 +10,7 @@ import torch
 
 from hypersphere.geometry import class_margin, log_cap_area, nearest_angle, sample_margins
 from hypersphere.theory import (
-    Setting,
+    ExpectedSoftmax,
     log_negative_weight,
     loss_termination_angle,
     margin_loss,
@@ -136,7 +136,7 @@ def test_termination_angles_of_the_library(maths: Browser, classes: int, dim: in
 def test_the_unified_loss_is_the_theorys(maths: Browser, margins: tuple[float, ...]) -> None:
     m0, m1, m2, m3 = margins
     for space in ({"num_classes": 85_742, "dim": 512, "scale": 64.0}, {"num_classes": 3, "dim": 3, "scale": 7.5}):
-        setting = Setting(**space, m0=m0, m1=m1, m2=m2, m3=m3)  # type: ignore[arg-type]
+        setting = ExpectedSoftmax(**space, m0=m0, m1=m1, m2=m2, m3=m3)  # type: ignore[arg-type]
         changes = dict(zip(("C", "d", "s"), space.values(), strict=True))
         changes |= {"unified.m0": m0, "unified.m1": m1, "unified.m2": m2, "unified.m3": m3}
         degrees = np.array([0.0, *DEGREES, 180.0])

@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from hypersphere.theory import Setting, loss_termination_angle, target_logit, termination_angle
+from hypersphere.theory import ExpectedSoftmax, loss_termination_angle, target_logit, termination_angle
 
 PAPER = {"num_classes": 85_742, "dim": 512, "scale": 64.0}
 
@@ -24,7 +24,7 @@ PAPER = {"num_classes": 85_742, "dim": 512, "scale": 64.0}
 )
 def test_it_is_the_closed_form(loss: str, options: dict[str, float], margins: dict[str, float]) -> None:
     found = loss_termination_angle(loss, **PAPER, **options)
-    assert found == pytest.approx(termination_angle(Setting(**margins)), rel=1e-6)
+    assert found == pytest.approx(termination_angle(ExpectedSoftmax(**margins)), rel=1e-6)
 
 
 def test_the_logit_is_that_of_the_loss() -> None:

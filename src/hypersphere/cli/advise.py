@@ -12,7 +12,7 @@ from hypersphere.cli.commands.advise import MARGINS
 from hypersphere.cli.output import Results
 from hypersphere.core import parse_integer
 from hypersphere.core.read_lines import numbered_lines
-from hypersphere.theory import Advice, Choice, Setting, advise, termination_angle, warn
+from hypersphere.theory import Advice, Choice, ExpectedSoftmax, advise, termination_angle, warn
 
 
 def run(options: argparse.Namespace) -> Results:
@@ -26,7 +26,7 @@ def run(options: argparse.Namespace) -> Results:
     own = {name: getattr(options, name) for name in MARGINS if getattr(options, name) is not None}
     if not own:
         return Results({"advice": advice})
-    setting = Setting(num_classes=classes, dim=options.dim, scale=advice.setting.scale, **own)
+    setting = ExpectedSoftmax(num_classes=classes, dim=options.dim, scale=advice.setting.scale, **own)
     angle = termination_angle(setting)
     _print_own(setting, own, angle)
     return Results({"advice": advice, "own": {"setting": setting, "ends_at": angle, "warnings": warn(setting)}})
@@ -83,7 +83,7 @@ def _print_alternatives(alternatives: Iterable[tuple[float, tuple[Choice, ...]]]
     print()
 
 
-def _print_own(setting: Setting, own: dict[str, float], angle: float | None) -> None:
+def _print_own(setting: ExpectedSoftmax, own: dict[str, float], angle: float | None) -> None:
     named = ", ".join(f"{name} = {value:g}" for name, value in own.items())
     print(f"\nYours, {named}: ends " + ("never" if angle is None else f"at {math.degrees(angle):.2f} degrees"))
     _print_notes(warn(setting))

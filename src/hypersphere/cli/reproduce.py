@@ -3,17 +3,30 @@
 from __future__ import annotations
 
 import argparse
+from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import torch
 
 from hypersphere.cli.output import Results, green, note, red, wrapped
-from hypersphere.core import Progress, Reporter, check_integer, choose_device, duration, is_installed
+from hypersphere.core import Progress, check_integer, choose_device, is_installed
 from hypersphere.plots import NO_PICTURES
-from hypersphere.reproduce import Entry, Result, load_catalogue, missing, run_entry, state, write_pages
-from hypersphere.reproduce.pocket import Plan, estimate_seconds, gather, plan_runs, settings_of
+from hypersphere.reproduce import (
+    Entry,
+    Result,
+    RunOptions,
+    load_catalogue,
+    missing,
+    read_results,
+    run_entries,
+    shipped_results,
+    state,
+    write_pages,
+)
+
+_COLOURS = {"held": green, "contradicted": red}
+_STATES = ("held", "contradicted", "undecided", "drawn", "not run")
 
 
 def run_reproduce(options: argparse.Namespace) -> Results:
@@ -25,7 +38,7 @@ def run_reproduce(options: argparse.Namespace) -> Results:
         print(f"pages: {options.out / 'index.md'}")
         return Results({"pages": options.out / "index.md"})
     if options.list or not (options.items or options.all):
-        return _print_list(chosen, options.data)
+        return _print_list(chosen, options.data, options.out)
     if options.items and options.all:
         raise ValueError("--all runs every item; name some, or leave their names out")
     if options.data is not None and not options.data.exists():
@@ -38,96 +51,50 @@ def run_reproduce(options: argparse.Namespace) -> Results:
     for name in options.items:
         if problems[name]:
             raise ValueError(f"{name} cannot run: {problems[name]}")
+    how = RunOptions(
+        data=options.data,
+        seeds=seeds,
+        epochs=options.epochs,
+        cache=options.cache,
+        jobs=check_integer("--jobs", options.jobs, 1),
+        device=choose_device(options.device),
+        progress=Progress,
+        announce=note,
+    )
     torch.set_num_threads(1)
-    ready = [entry for entry in entries if not problems[entry.id]]
-    training = {
-        "cache": options.cache or options.out / "cache",
-        "jobs": check_integer("--jobs", options.jobs, 1),
-        "device": choose_device(options.device),
-    }
-    _train_all(ready, seeds, training)
     results: dict[str, Result] = {}
     errors: dict[str, str] = {}
-    with Progress("items", "done") as progress:
-        for place, entry in enumerate(ready, start=1):
-            print(f"\n{entry.id}: {entry.title}", flush=True)
-            try:
-                result = run_entry(
-                    entry,
-                    options.out,
-                    data=options.data,
-                    seeds=seeds,
-                    epochs=options.epochs,
-                    progress=Progress,
-                    announce=lambda text: print(f"  {text}", flush=True),
-                    **training,
-                )
-            except (ValueError, OSError) as error:
-                if options.items:
-                    raise
-                errors[entry.id] = str(error)
-                print(f"  {error}", flush=True)
-                continue
-            results[entry.id] = result
-            _print_result(result, options.out)
-            progress(place, len(ready))
+    for entry, found in run_entries([entry for entry in entries if not problems[entry.id]], options.out, how):
+        if isinstance(found, Result):
+            results[entry.id] = found
+            _print_result(found, options.out)
+        elif options.items:
+            raise found
+        else:
+            errors[entry.id] = str(found)
+            print(f"  {found}", flush=True)
     if results and not is_installed("matplotlib"):
         print(f"\n{NO_PICTURES}")
     write_pages(options.out, catalogue)
     return _sum_up(entries, results, errors, problems, options.out)
 
 
-def _train_all(entries: Sequence[Entry], seeds: tuple[int, ...], training: dict[str, Any]) -> None:
-    """The runs that the chosen items need, all together before any of them is judged."""
-    settings = settings_of([entry.id for entry in entries])
-    if not settings:
-        return
-    _announce(plan_runs(settings, seeds, training["cache"]), training)
-    with Progress("training", "steps") as progress:
-        got = gather(settings, seeds, progress=_from_the_first_step(progress), **training)
-    print(f"{len(got.records)} runs in {training['cache']}, {len(got.failures)} failed", flush=True)
-    for problem in got.failures.values():
-        print(f"  failed: {problem}", flush=True)
-
-
-def _from_the_first_step(progress: Progress) -> Reporter:
-    """Return a reporter whose rate leaves out what comes before the first step: starting processes, painting."""
-    begun = False
-
-    def report(done: int, total: int) -> None:
-        nonlocal begun
-        if begun:
-            progress(done, total)
-        elif done:
-            progress.begin(done)
-            begun = True
-
-    return report
-
-
-def _announce(plan: Plan, training: dict[str, Any]) -> None:
-    """Say what will be trained and about how long it takes, before it starts."""
-    count = len(plan.left)
-    if not count:
-        return
-    found = f" ({len(plan.records)} more are in {training['cache']})" if plan.records else ""
-    note(f"{count} {'run' if count == 1 else 'runs'} to train, {plan.steps:,} steps in all{found}")
-    seconds = estimate_seconds(plan, **training)
-    note(f"about {duration(seconds)} on {training['device']} with --jobs {training['jobs']}")
-
-
-def _print_list(entries: Sequence[Entry], data: Path | None) -> Results:
+def _print_list(entries: Sequence[Entry], data: Path | None, folder: Path) -> Results:
+    """Every item with its kind and the verdict of its stored result: of `folder`, or else that of this version."""
+    results = shipped_results() | read_results(folder)
     width = max((len(entry.id) for entry in entries), default=0)
-    problems = {entry.id: missing(entry, data) for entry in entries}
+    items = []
     for entry in entries:
-        problem = problems[entry.id]
-        print(
-            wrapped(f"{entry.id:<{width}}  {entry.kind:<12}  ", f"{entry.title}{f'  [{problem}]' if problem else ''}")
-        )
-    items = [
-        {"id": entry.id, "kind": entry.kind, "title": entry.title, "needs": problems[entry.id] or None}
-        for entry in entries
-    ]
+        problem, result = missing(entry, data), results.get(entry.id)
+        word = "not run" if result is None else result.state
+        shown = _COLOURS.get(word, str)(f"{word:<12}")
+        text = f"{entry.title}{f'  [{problem}]' if problem else ''}"
+        print(wrapped(f"{entry.id:<{width}}  {entry.kind:<12}  {shown}  ", text))
+        counts = {} if result is None else result.counts()
+        about = {"id": entry.id, "kind": entry.kind, "verdict": word, "counts": counts, "title": entry.title}
+        items.append({**about, "needs": problem or None})
+    total = Counter(item["verdict"] for item in items)
+    note(f"\n{len(items)} items: {', '.join(f'{total[word]} {word}' for word in _STATES)}")
     return Results({"items": items})
 
 

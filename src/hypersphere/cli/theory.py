@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import textwrap
+from collections.abc import Sequence
 from pathlib import Path
 
 import torch
@@ -12,35 +13,55 @@ from hypersphere.cli.commands.theory import TOY
 from hypersphere.cli.output import Results, note, screen_width, wrapped
 from hypersphere.core import Progress, is_installed
 from hypersphere.plots import NO_PICTURES, save_figure
-from hypersphere.theory import CONVERGED_DEGREES, ITEMS, OPTIMUM_DEGREES, TOY_LOSSES, ToySolution, draw_toy, solve_toy
+from hypersphere.reproduce import THEOREMS, Finding, draw_toy
+from hypersphere.theory import CONVERGED_DEGREES, OPTIMUM_DEGREES, TOY_LOSSES, ToySolution, solve_toy
 
 
 def run_list(options: argparse.Namespace) -> Results:
     """Print every item with its line."""
-    items = {**{name: item.title for name, item in ITEMS.items()}, "toy": TOY}
+    items = {**{name: theorem.title for name, theorem in THEOREMS.items()}, "toy": TOY}
     for name, title in items.items():
         print(wrapped(f"{name:<16}", title))
     return Results({"items": items})
 
 
 def run_item(options: argparse.Namespace) -> Results:
-    """Print the numbers beside the paper's, and write the figures."""
+    """Print the numbers beside those expected, and write the figures."""
     drawing = _can_draw(options.out)
     torch.set_num_threads(1)
     note("computing, up to a quarter of a minute ...")
-    report = ITEMS[options.item].run()
-    print(f"{report.title}\n\n{report.table(screen_width())}\n")
-    for paragraph in report.notes:
+    theorem = THEOREMS[options.item]
+    outcome = theorem.compute()
+    print(f"{theorem.title}\n\n{table(outcome.findings, screen_width())}\n")
+    for paragraph in outcome.notes:
         note(textwrap.fill(paragraph, 79))
     written = []
-    for name, draw in report.figures.items() if drawing else ():
+    for name, draw in outcome.figures.items() if drawing else ():
         figure = draw()
         for ending in ("png", "svg"):
             written.append(save_figure(figure, options.out / f"{name}.{ending}"))
             note(f"written: {written[-1]}")
-    if report.figures and not drawing:
+    if outcome.figures and not drawing:
         note(NO_PICTURES)
-    return Results({"title": report.title, "rows": report.rows, "notes": report.notes, "figures": written})
+    return Results({"title": theorem.title, "findings": outcome.findings, "notes": outcome.notes, "figures": written})
+
+
+def table(findings: Sequence[Finding], width: int | None = None) -> str:
+    """Findings as aligned text; in lines of at most `width` columns, as far as the numbers leave room."""
+    said = ["; ".join(part for part in (found.verdict, found.note) if part) for found in findings]
+    cells = [("", "ours", "expected", "")]
+    cells += [(found.what, found.ours, found.paper, text) for found, text in zip(findings, said, strict=True)]
+    widths = [max(len(line[place]) for line in cells) for place in range(3)]
+    if width is not None:
+        widths[0] = min(widths[0], max(width - widths[1] - widths[2] - 4, 20))
+    lines = []
+    for what, ours, expected, text in cells:
+        *above, last = textwrap.wrap(what, widths[0]) or [""]
+        row = f"{last:<{widths[0]}}  {ours:>{widths[1]}}  {expected:>{widths[2]}}  "
+        lines += [*above, f"{row}{text}".rstrip()]
+        if width is not None and len(lines[-1]) > width:
+            lines[-1:] = [row.rstrip(), textwrap.indent(textwrap.fill(text, width - 4), " " * 4)]
+    return "\n".join(lines)
 
 
 def _can_draw(folder: Path) -> bool:

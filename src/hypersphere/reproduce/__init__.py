@@ -1,25 +1,21 @@
 """Every figure and table of the papers as a named item: the catalogue, what runs it, and the pages of results.
 
-An item is a function of a `Job` that returns an `Outcome`, registered with `@item("normface/fig5")` in a module that is
-imported below.
+An item is a function of a `Job` that returns an `Outcome`, in the folder of its paper, with `@item("normface/fig5")`;
+one that judges trained networks is a function of `Evidence`, with `@experiment("normface/table2", settings)`.
 """
 
-from hypersphere.reproduce import (  # register their items
-    illustrations,
-    mnist_items,
-    mnist_radial,
-    mnist_tables,
-    pocket,
-    theory_items,
-)
 from hypersphere.reproduce.catalogue import KINDS, Catalogue, Entry, Paper, load_catalogue
-from hypersphere.reproduce.items import Finding, Job, Outcome, find_item, from_report, item, item_ids
+from hypersphere.reproduce.job import Job, find_item, item, item_ids
+from hypersphere.reproduce.outcome import Finding, Outcome, Theorem
 from hypersphere.reproduce.pages import state, write_pages
-from hypersphere.reproduce.results import Result, read_result, read_results
-from hypersphere.reproduce.runner import missing, recipe_command, run_entry
+from hypersphere.reproduce.papers import THEOREMS
+from hypersphere.reproduce.papers.largest_margins.theorems import draw_toy
+from hypersphere.reproduce.result_file import Result, read_result, read_results, shipped_results
+from hypersphere.reproduce.runner import RunOptions, missing, recipe_command, run_entries, run_entry
 
 __all__ = [
     "KINDS",
+    "THEOREMS",
     "Catalogue",
     "Entry",
     "Finding",
@@ -27,22 +23,20 @@ __all__ = [
     "Outcome",
     "Paper",
     "Result",
+    "RunOptions",
+    "Theorem",
+    "draw_toy",
     "find_item",
-    "from_report",
-    "illustrations",
     "item",
     "item_ids",
     "load_catalogue",
     "missing",
-    "mnist_items",
-    "mnist_radial",
-    "mnist_tables",
-    "pocket",
     "read_result",
     "read_results",
     "recipe_command",
+    "run_entries",
     "run_entry",
+    "shipped_results",
     "state",
-    "theory_items",
     "write_pages",
 ]

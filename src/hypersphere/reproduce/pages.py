@@ -8,10 +8,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 from hypersphere.reproduce.catalogue import KINDS, Catalogue, Entry
-from hypersphere.reproduce.items import Finding, find_item
-from hypersphere.reproduce.results import Result, read_results
+from hypersphere.reproduce.experiment.verdict import FITTED, MARGIN, VERDICTS
+from hypersphere.reproduce.job import find_item
+from hypersphere.reproduce.outcome import Finding
+from hypersphere.reproduce.result_file import Result, read_results
 from hypersphere.reproduce.runner import missing, recipe_command
-from hypersphere.reproduce.verdicts import FITTED, MARGIN, VERDICTS
 
 _KIND_TEXT = {
     "theory": "computed here, exactly or to a stated tolerance",
@@ -187,7 +188,7 @@ def _findings(findings: Sequence[Finding]) -> list[str]:
 def _note(finding: Finding) -> str:
     if finding.alone not in (None, "undecided"):
         return f"{finding.note}; by the interval alone: {finding.alone}"
-    return "" if finding.note in ("held", "reached") else finding.note
+    return finding.note
 
 
 def _covers(entry: Entry, result: Result) -> bool:

@@ -1,15 +1,43 @@
-"""Run items of the catalogue."""
+"""Run items of the catalogue: train what they need, all together, then judge one after another."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from hypersphere.core import install_hint, is_installed
 from hypersphere.reproduce.catalogue import Entry
-from hypersphere.reproduce.items import Job, ProgressFactory, find_item, silent
-from hypersphere.reproduce.results import Result, write_result
+from hypersphere.reproduce.experiment.evidence import settings_of
+from hypersphere.reproduce.experiment.run import Announce, ProgressFactory, silent, train_runs
+from hypersphere.reproduce.job import Job, find_item
+from hypersphere.reproduce.result_file import Result, write_result
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunOptions:
+    """How items are run.
+
+    Args:
+        data: the path that a `real` item needs.
+        seeds: of items that train.
+        epochs: of a `real` item that trains; its own small number by default.
+        cache: folder of the runs; `cache` in the folder of the results by default.
+        jobs: processes that train at once.
+        device: of all of them.
+        progress: makes the bar of what is long.
+        announce: called with a sentence before something long begins.
+    """
+
+    data: Path | None = None
+    seeds: tuple[int, ...] = (0,)
+    epochs: int | None = None
+    cache: Path | None = None
+    jobs: int = 1
+    device: str = "cpu"
+    progress: ProgressFactory = silent
+    announce: Announce = lambda _: None
 
 
 def missing(entry: Entry, data: str | Path | None) -> str:
@@ -29,53 +57,67 @@ def recipe_command(entry: Entry) -> str:
     return f"hypersphere train recipes/{entry.recipe}.toml data.source=PATH"
 
 
-def run_entry(
-    entry: Entry,
-    folder: str | Path,
-    *,
-    data: str | Path | None = None,
-    seeds: tuple[int, ...] = (0,),
-    epochs: int | None = None,
-    cache: str | Path | None = None,
-    jobs: int = 1,
-    device: str = "cpu",
-    progress: ProgressFactory = silent,
-    announce: Callable[[str], None] = lambda _: None,
-) -> Result:
-    """Run one item and write its result and figures.
+def run_entries(
+    entries: Sequence[Entry], folder: str | Path, options: RunOptions | None = None
+) -> Iterator[tuple[Entry, Result | ValueError | OSError]]:
+    """Train the runs that the items need, each once; then judge item after item, and write its result and figures.
 
     Args:
-        entry: of the catalogue.
+        entries: of the catalogue, each of which can run (`missing`).
         folder: for `results/` and `images/`.
-        data: the path that a `real` item needs.
-        seeds: of an item that trains.
-        epochs: of a `real` item that trains; its own small number by default.
-        cache: of the runs of `pocket` items; `folder/cache` by default.
-        jobs, device: of `pocket` items that train.
-        progress: shown while it runs.
-        announce: called with a sentence before something long begins.
+        options: see `RunOptions`.
+
+    Yields:
+        Every entry with its result, or with what stopped it.
     """
-    problem = missing(entry, data)
-    run = find_item(entry.id)
-    if problem or run is None:
-        raise ValueError(f"{entry.id} cannot run: {problem}")
-    folder, start = Path(folder), time.monotonic()
-    job = Job(
-        entry=entry,
-        data=None if data is None else Path(data),
-        seeds=seeds,
-        epochs=epochs,
-        cache=Path(cache or folder / "cache"),
-        jobs=jobs,
-        device=device,
-        progress=progress,
-        announce=announce,
+    folder, options = Path(folder), options or RunOptions()
+    for entry in entries:
+        if problem := missing(entry, options.data):
+            raise ValueError(f"{entry.id} cannot run: {problem}")
+    jobs = [
+        Job(
+            entry=entry,
+            data=options.data,
+            seeds=options.seeds,
+            epochs=options.epochs,
+            progress=options.progress,
+            announce=options.announce,
+        )
+        for entry in entries
+    ]
+    gathered = train_runs(
+        [setting for job in jobs for setting in settings_of(job)],
+        options.seeds,
+        options.cache or folder / "cache",
+        jobs=options.jobs,
+        device=options.device,
+        progress=options.progress,
+        announce=options.announce,
     )
+    for job in jobs:
+        options.announce(f"\n{job.entry.id}: {job.entry.title}")
+        try:
+            yield job.entry, _run(replace(job, gathered=gathered), folder)
+        except (ValueError, OSError) as error:
+            yield job.entry, error
+
+
+def run_entry(entry: Entry, folder: str | Path, options: RunOptions | None = None) -> Result:
+    """Run one item, see `run_entries`; raises what stopped it."""
+    ((_, result),) = run_entries([entry], folder, options)
+    if isinstance(result, Exception):
+        raise result
+    return result
+
+
+def _run(job: Job, folder: Path) -> Result:
+    run, start = find_item(job.entry.id), time.monotonic()
+    assert run is not None
     outcome = run(job)
-    used = seeds if outcome.seeds is None else outcome.seeds
-    command = entry.command
+    used = job.seeds if outcome.seeds is None else outcome.seeds
+    command = job.entry.command
     if len(used) > 1:
         command += f" --seeds {len(used)}"
-    if epochs is not None:
-        command += f" --epochs {epochs}"
-    return write_result(folder, entry.id, outcome, command=command, seconds=time.monotonic() - start, seeds=used)
+    if job.epochs is not None:
+        command += f" --epochs {job.epochs}"
+    return write_result(folder, job.entry.id, outcome, command=command, seconds=time.monotonic() - start, seeds=used)

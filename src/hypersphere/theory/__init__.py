@@ -1,11 +1,21 @@
-"""What the papers prove or show in small, computed."""
+"""What the papers prove or show in small, computed: mathematics alone. Tables and figures of it are in `reproduce`."""
 
 from hypersphere.theory.advisor import Advice, Choice, Imbalance, advise, margins_for, recommended_scale, warn
 from hypersphere.theory.collapse import NeuralCollapse, neural_collapse
-from hypersphere.theory.decisions import cap_boundary, decide, equatorial_prototypes
+from hypersphere.theory.decision_margins import cap_boundary, decide, equatorial_prototypes
+from hypersphere.theory.expected_softmax import (
+    ExpectedSoftmax,
+    half_nearest_angle,
+    margin_loss,
+    polar_collapse_loss,
+    target_gradient,
+    termination_angle,
+    termination_cosine,
+    vary,
+    wrong_class_gradient,
+)
 from hypersphere.theory.explorer import explorer_page, save_explorer
-from hypersphere.theory.items import ITEMS, Item
-from hypersphere.theory.largest import (
+from hypersphere.theory.largest_margins import (
     Solution,
     best_of,
     collapsed_softmax,
@@ -17,16 +27,6 @@ from hypersphere.theory.largest import (
     simplex_energy,
     simplex_margin_degrees,
 )
-from hypersphere.theory.losses import (
-    Setting,
-    half_nearest_angle,
-    margin_loss,
-    polar_collapse_loss,
-    target_gradient,
-    termination_angle,
-    termination_cosine,
-    wrong_class_gradient,
-)
 from hypersphere.theory.minimise import minimise
 from hypersphere.theory.normface import (
     best_probability,
@@ -36,7 +36,6 @@ from hypersphere.theory.normface import (
     scale_for_bound,
     softmax_bound,
 )
-from hypersphere.theory.report import Report, Row
 from hypersphere.theory.termination import loss_termination_angle, target_logit, termination_angle_of
 from hypersphere.theory.toy import (
     CONVERGED_DEGREES,
@@ -45,7 +44,6 @@ from hypersphere.theory.toy import (
     TOY_STEPS,
     ToyLoss,
     ToySolution,
-    draw_toy,
     solve_toy,
 )
 from hypersphere.theory.weights import (
@@ -60,19 +58,15 @@ from hypersphere.theory.weights import (
 
 __all__ = [
     "CONVERGED_DEGREES",
-    "ITEMS",
     "OPTIMUM_DEGREES",
     "TOY_LOSSES",
     "TOY_STEPS",
     "Advice",
     "Choice",
+    "ExpectedSoftmax",
     "Imbalance",
-    "Item",
     "NeuralCollapse",
-    "Report",
-    "Row",
     "SampledWeights",
-    "Setting",
     "Solution",
     "ToyLoss",
     "ToySolution",
@@ -85,7 +79,6 @@ __all__ = [
     "collapsed_softmax",
     "decide",
     "descend_sample_margin",
-    "draw_toy",
     "equatorial_prototypes",
     "error_bound",
     "explorer_page",
@@ -118,6 +111,7 @@ __all__ = [
     "termination_angle",
     "termination_angle_of",
     "termination_cosine",
+    "vary",
     "warn",
     "wrong_class_gradient",
 ]

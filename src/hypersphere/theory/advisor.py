@@ -8,7 +8,13 @@ from dataclasses import dataclass
 
 from hypersphere.core import check_integer, check_positive
 from hypersphere.geometry import nearest_angle
-from hypersphere.theory.losses import Setting, polar_collapse_loss, termination_angle, termination_cosine, vary
+from hypersphere.theory.expected_softmax import (
+    ExpectedSoftmax,
+    polar_collapse_loss,
+    termination_angle,
+    termination_cosine,
+    vary,
+)
 from hypersphere.theory.normface import softmax_bound
 from hypersphere.theory.weights import relative_deviation
 
@@ -67,7 +73,7 @@ class Advice:
         warnings: about the setting itself.
     """
 
-    setting: Setting
+    setting: ExpectedSoftmax
     nearest: float
     wanted: float
     plain: float | None
@@ -100,7 +106,7 @@ def advise(
     """
     law = nearest_angle(num_classes, dim)
     chosen = recommended_scale(num_classes, dim) if scale is None else check_positive("scale", scale)
-    setting = Setting(num_classes=num_classes, dim=dim, scale=chosen)
+    setting = ExpectedSoftmax(num_classes=num_classes, dim=dim, scale=chosen)
     wanted = law.mean / 2
     others = [s for s in (16.0, 30.0, 64.0) if abs(s - chosen) > 1]
     return Advice(
@@ -125,7 +131,7 @@ def recommended_scale(num_classes: int, dim: int) -> float:
     known = relative_deviation(85_742, 512, _LARGEST_SCALE) * (1 + 1e-9)
 
     def ends(scale: float) -> bool:
-        return termination_cosine(Setting(num_classes=num_classes, dim=dim, scale=scale)) <= wanted
+        return termination_cosine(ExpectedSoftmax(num_classes=num_classes, dim=dim, scale=scale)) <= wanted
 
     scales = [float(s) for s in range(1, int(_SEARCH) + 1)]
     high = max((s for s in scales[:64] if relative_deviation(num_classes, dim, s) <= known), default=1.0)
@@ -135,7 +141,7 @@ def recommended_scale(num_classes: int, dim: int) -> float:
     return max(high, min(math.ceil(1.5 * low), _LARGEST_SCALE), low)
 
 
-def margins_for(setting: Setting, wanted: float) -> tuple[Choice, ...]:
+def margins_for(setting: ExpectedSoftmax, wanted: float) -> tuple[Choice, ...]:
     """Each margin alone that ends at the wanted angle; none where the loss without a margin ends below it already."""
     kappa, cosine = termination_cosine(setting), math.cos(wanted)
     if not 0 < kappa < cosine:
@@ -153,12 +159,12 @@ def margins_for(setting: Setting, wanted: float) -> tuple[Choice, ...]:
     return tuple(choices)
 
 
-def warn(setting: Setting) -> list[str]:
+def warn(setting: ExpectedSoftmax) -> list[str]:
     """Everything the papers warn of in a setting with its margins."""
     return [*_setting_warnings(setting), *_margin_warnings(setting)]
 
 
-def _setting_warnings(setting: Setting) -> list[str]:
+def _setting_warnings(setting: ExpectedSoftmax) -> list[str]:
     found = []
     classes, dim, scale = setting.num_classes, setting.dim, setting.scale
     bound = float(softmax_bound(classes, scale))
@@ -184,7 +190,7 @@ def _setting_warnings(setting: Setting) -> list[str]:
     return found
 
 
-def _margin_warnings(setting: Setting, *, bounded: bool = False) -> list[str]:
+def _margin_warnings(setting: ExpectedSoftmax, *, bounded: bool = False) -> list[str]:
     """`bounded`: the angle is cut at pi, as SphereFace-R does."""
     found = []
     collapse = polar_collapse_loss(setting)
@@ -208,7 +214,7 @@ def _margin_warnings(setting: Setting, *, bounded: bool = False) -> list[str]:
     return found
 
 
-def _imbalance(setting: Setting, wanted: float, class_counts: Sequence[int]) -> Imbalance:
+def _imbalance(setting: ExpectedSoftmax, wanted: float, class_counts: Sequence[int]) -> Imbalance:
     """LDAM's margins K n^(-1/4) (largest-margins sec. 3.1), on average over classes as large as CosFace's.
 
     The rarest class's is cut where it would end below half the wanted angle.

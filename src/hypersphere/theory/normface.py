@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
@@ -11,12 +10,7 @@ import torch
 
 from hypersphere.core import check_integer, check_positive
 from hypersphere.geometry import normalize, uniform_sphere
-from hypersphere.plots import Line, Panel, draw_panels
 from hypersphere.theory.minimise import minimise
-from hypersphere.theory.report import Report, Row, verdict
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 
 def softmax_bound(num_classes: int, scale: npt.ArrayLike) -> npt.NDArray[np.float64]:
@@ -117,38 +111,3 @@ def check_agents(trials: int = 500, *, seed: int = 0) -> tuple[float, float]:
     distortion = (to_other - (agent - other).norm(dim=2)).square().mean(1)
     bound = to_agent.square().mean(1)
     return float((distortion / bound).max()), float(bound.mean())
-
-
-def report_normface() -> Report:
-    """Props. 1-3 and Fig. 5."""
-    plain, biased = check_scaling()
-    worst, _ = check_agents()
-    fits = [(10, 16, 5.0), (4, 3, 2.0)]
-    rows = [
-        Row("bound at n = 10,575, s = 1 (Prop. 2)", f"{float(softmax_bound(10_575, 1.0)):.2f}", "8.27"),
-        Row("loss of a uniform guess, log n", f"{math.log(10_575):.2f}", "9.27"),
-        Row("best p_y at s = 1, n = 10 (sec. 3.3)", f"{best_probability(10, 1.0):.2f}", "0.45"),
-        Row("best p_y at s = 1, n = 1000", f"{best_probability(1000, 1.0):.3f}", "0.007"),
-        Row("Prop. 1: least gain of P_i by scaling, no bias", f"{plain:.1e}", ">= 0", verdict(plain >= -1e-12)),
-        Row("Prop. 1 with a bias", f"{biased:.2f}", "", "does not hold, as the paper says"),
-    ]
-    for n, d, s in fits:
-        found = min(least_loss(n, d, s, seed=seed) for seed in range(3))
-        bound = float(softmax_bound(n, s))
-        note = verdict(abs(found - bound) < 1e-9)
-        rows.append(Row(f"Prop. 2: minimised loss - bound, n = {n}, d = {d}", f"{found - bound:.0e}", "= 0", note))
-    crowded = min(least_loss(20, 3, 5.0, seed=seed) for seed in range(3)) - float(softmax_bound(20, 5.0))
-    rows.append(Row("Prop. 2: the same, n = 20 in d = 3", f"{crowded:.3f}", ">= 0", "not reached: n > d + 1"))
-    rows.append(Row("Prop. 3: largest distortion / bound", f"{worst:.3f}", "<= 1", verdict(worst <= 1)))
-    notes = [
-        "The paper's training loss of 8.50 on CASIA-WebFace is an experiment and is not repeated here. Prop. 3 holds "
-        "for the distance ||f - W||, not for the cosine of eq. 5 (see errata)."
-    ]
-    return Report("NormFace: Propositions 1-3 and the bound of Fig. 5", rows, notes, {"fig5": _draw_bound})
-
-
-def _draw_bound() -> Figure:
-    scales = np.linspace(0, 40, 401)
-    lines = [Line(f"n = {n:,}", scales, softmax_bound(n, scales)) for n in (10, 100, 1000, 10_000, 100_000)]
-    panel = Panel("Lower bound of the softmax loss", "squared norm s", "loss", lines)
-    return draw_panels([panel], width=5.4, height=3.8)

@@ -3,17 +3,11 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
 from hypersphere.core import check_integer, check_range
-from hypersphere.plots import Line, Panel, draw_panels, draw_plane_regions
-from hypersphere.theory.report import Report, Row, verdict
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 Floats = npt.NDArray[np.float64]
 BINARY_BOUND = 2 + math.sqrt(3)
@@ -95,64 +89,3 @@ def least_margin(prototypes: npt.ArrayLike, *, points: int = 200_001) -> float:
         spread, gap = spread_and_gap(middle, prototypes, points=points)
         low, high = (low, middle) if spread <= gap else (middle, high)
     return (low + high) / 2
-
-
-def report_sphereface() -> Report:
-    """Properties 2 and 3 measured on the circle, and the margins of Table 1's boundaries."""
-    rows = []
-    for degrees in (30, 60, 90, 120):
-        found = least_margin([0.0, math.radians(degrees)], points=40_001)
-        note = verdict(abs(found - BINARY_BOUND) < 0.02)
-        rows.append(Row(f"least m, two classes {degrees} degrees apart (Property 2)", f"{found:.3f}", "3.732", note))
-    for count in (3, 5, 10):
-        found = least_margin(2 * math.pi * np.arange(count) / count, points=40_001)
-        note = verdict(abs(found - MULTI_CLASS_BOUND) < 0.02)
-        rows.append(Row(f"least m, {count} classes around the circle (Property 3)", f"{found:.3f}", "3", note))
-    for m in (2, 3, 4):
-        _, gap = spread_and_gap(m, [0.0, 1.0])
-        formula = angular_margin(m, 1.0)
-        note = verdict(abs(gap - formula) < 1e-3)
-        rows.append(Row(f"gap / theta_12 for m = {m} (sec. 3.2)", f"{gap:.3f}", f"{formula:.3f}", note))
-    notes = [
-        "Regions m theta_1 < theta_2 are found on a grid of the circle, without the paper's inequalities. For two "
-        "classes the least m is 2 + sqrt(3) as long as they are at most (m-1)/m pi = 131.8 degrees apart; further "
-        "apart eq. 9 rules and a smaller m suffices. The paper calls both values lower bounds, and uses m = 4."
-    ]
-    return Report(
-        "SphereFace: Properties 2 and 3, decision boundaries (Table 1)",
-        rows,
-        notes,
-        {"least-m": _draw_least_margin, "boundaries": _draw_boundaries},
-    )
-
-
-def _draw_least_margin() -> Figure:
-    margins = np.linspace(1.5, 6, 200)
-    inside, gap = np.degrees([constraint(float(m), 1.0) for m in margins]).T
-    two = [Line("largest inside a class", margins, inside), Line("smallest between classes", margins, gap)]
-    step = math.degrees(2 * math.pi / 10)
-    many = [
-        Line("largest inside a class", margins, 2 * step / (margins + 1)),
-        Line("smallest between classes", margins, step * (margins - 1) / (margins + 1)),
-    ]
-    return draw_panels(
-        [
-            Panel("Two classes, 1 rad apart", "m", "angle (degrees)", two, {"2 + sqrt(3)": BINARY_BOUND}),
-            Panel("Ten classes on the circle", "m", "angle (degrees)", many, {"3": MULTI_CLASS_BOUND}),
-        ],
-        width=4.4,
-        height=3.4,
-    )
-
-
-def _draw_boundaries() -> Figure:
-    def labels(margin: int) -> Any:
-        def found(degrees: Floats) -> Any:
-            first = margin * degrees[:, 0] < degrees[:, 1]
-            second = margin * degrees[:, 1] < degrees[:, 0]
-            return np.where(first, 0, np.where(second, 1, -1))
-
-        return found
-
-    titles = {1: "modified softmax", 2: "A-Softmax m = 2", 3: "A-Softmax m = 3", 4: "A-Softmax m = 4"}
-    return draw_plane_regions([(title, labels(m)) for m, title in titles.items()])

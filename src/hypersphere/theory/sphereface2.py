@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
@@ -14,11 +13,6 @@ from hypersphere.core import check_integer, check_positive
 from hypersphere.engines import Similarity
 from hypersphere.geometry import uniform_sphere
 from hypersphere.losses import SphereFace2
-from hypersphere.plots import Line, Panel, draw_panels
-from hypersphere.theory.report import Report, Row, verdict
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 Floats = npt.NDArray[np.float64]
 
@@ -118,66 +112,3 @@ def gradient_table(*, seed: int = 0) -> dict[str, tuple[Tensor, Tensor, Tensor]]
         "softmax, y": (softmax[y], (wrong - 1) * x, (p[y] - 1) * x),
         "SphereFace2, y": (binary[y], -sigmoid[y] * x, (sigmoid[y] - 1) * x),
     }
-
-
-def report_sphereface2() -> Report:
-    """The bias, the planes and Table 13."""
-    rows = []
-    for n in (6, 8_631, 85_742):
-        options = {"balance": 0.7, "scale": 40.0, "margin": 0.4, "power": 3.0}
-        bias = start_bias(n, **options)
-        note = verdict(abs(bias_slope(bias, n, **options)) < 1e-9)
-        rows.append(Row(f"start of the bias, n = {n:,} (App. G)", f"{bias:.3f}", "dL/db = 0", note))
-    planes = decision_planes(scale=30.0, margin=0.2, bias=0.0)
-    degrees = "  ".join(f"{math.degrees(math.acos(c)):.1f}" for c in planes.values())
-    rows.append(Row("planes for r = 30, m = 0.2, b = 0 (Fig. 8)", degrees, "", "degrees: positive, baseline, negative"))
-    rows.append(Row("their distance in r g", f"{30 * (planes['positive'] - planes['negative']):.1f}", "2 r m = 12"))
-    low, high = (float(adjusted(c, 3.0)) for c in (-0.2, 1.0))
-    rows.append(Row("g maps [-0.2, 1] at t = 3 to", f"[{low:.2f}, {high:.0f}]", "[-0.9, 1]", "its wish, for example"))
-    for name, (true, printed, right) in gradient_table().items():
-        error = float((true - printed).norm() / true.norm())
-        note = "as printed" if error < 1e-9 else f"printed wrongly; corrected {verdict(torch.allclose(true, right))}"
-        rows.append(Row(f"Table 13, dL/dW, {name}: error of the cell", f"{error:.2f}", "0", note))
-    notes = ["lambda = 0.7, r = 40, m = 0.4, t = 3 for the bias. The two cells of Table 13 are in docs/errata.md."]
-    return Report(
-        "SphereFace2: loss curves, planes, bias and gradients",
-        rows,
-        notes,
-        {"fig3": _draw_losses, "fig6": _draw_adjustment, "planes": _draw_planes},
-    )
-
-
-def _draw_losses() -> Figure:
-    cosines = np.linspace(-1, 1, 201)
-    scales = (1, 2, 5, 10, 20, 30)
-    softmax = [Line(f"s = {s}", cosines, softmax_example(cosines, s)) for s in scales]
-    binary = [Line(f"r = {s}", cosines, positive_loss(cosines, s)) for s in scales]
-    return draw_panels(
-        [
-            Panel("(a) softmax, wrong classes at 0.2", "cosine with the target", "loss", softmax),
-            Panel("(b) one binary classification", "cosine with the target", "loss", binary),
-        ],
-        width=4.4,
-        height=3.4,
-    )
-
-
-def _draw_adjustment() -> Figure:
-    cosines = np.linspace(-1, 1, 201)
-    lines = [Line(f"t = {t}", cosines, adjusted(cosines, t)) for t in (1, 2, 3, 4, 5)]
-    panel = Panel("Similarity adjustment", "cosine", "g(cosine)", lines)
-    return draw_panels([panel], width=4.4, height=3.4)
-
-
-def _draw_planes() -> Figure:
-    biases = np.linspace(-15, 15, 121)
-    panels = []
-    for power in (1.0, 3.0):
-        planes = [decision_planes(scale=30.0, margin=0.2, bias=float(b), power=power) for b in biases]
-        lines = [
-            Line(name, biases, np.degrees(np.arccos([plane[name] for plane in planes])))
-            for name in ("positive", "baseline", "negative")
-        ]
-        title = f"Planes, r = 30, m = 0.2, t = {power:g}"
-        panels.append(Panel(title, "bias b", "angle to the classifier (degrees)", lines))
-    return draw_panels(panels, width=4.4, height=3.4)

@@ -3,14 +3,8 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
 
 from hypersphere.geometry import class_margin, tammes
-from hypersphere.plots import Line, Panel, draw_panels
-from hypersphere.theory.report import Report, Row
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 BEST_KNOWN = {
     2: 180.0,
@@ -41,36 +35,7 @@ def packing_degrees(num_points: int, *, restarts: int = 12) -> float:
     return math.degrees(class_margin(tammes(num_points, 3, restarts=restarts)).item())
 
 
-def report_tammes() -> Report:
-    """The table for k up to 20."""
-    found = {count: packing_degrees(count) for count in BEST_KNOWN}
-    rows = [
-        Row(
-            f"k = {count}, degrees",
-            f"{found[count]:.4f}",
-            f"{best:.4f}",
-            "reached" if found[count] > best - 1e-4 else "",
-        )
-        for count, best in BEST_KNOWN.items()
-    ]
-    notes = ["Best known: Sloane's tables, proven up to k = 14. The LM-Softmax paper prints 74.86 for k = 8 (Fig. 3)."]
-    figures = {"tammes": lambda: _draw(found)}
-    return Report("Best packings of k points in 3-D (Tammes)", rows, notes, figures, beside="best known")
-
-
-def _draw(found: dict[int, float]) -> Figure:
-    counts = list(found)
-    bound = [_fejes_toth(count) for count in counts[1:]]
-    lines = [
-        Line("best known", counts, list(BEST_KNOWN.values())),
-        Line("ours", counts, list(found.values()), "x"),
-        Line("Fejes Tóth's upper bound", counts[1:], bound, ":"),
-    ]
-    panel = Panel("Largest class margin in 3-D", "number of prototypes k", "smallest angle (degrees)", lines)
-    return draw_panels([panel], width=5.4, height=3.8)
-
-
-def _fejes_toth(count: int) -> float:
+def fejes_toth_bound(count: int) -> float:
     """No k >= 3 points in 3-D are all further apart than arccos((cot^2 w - 1)/2), w = pi k / (6 (k - 2))."""
     angle = math.pi * count / (6 * (count - 2))
     return math.degrees(math.acos((1 / math.tan(angle) ** 2 - 1) / 2))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -13,10 +13,6 @@ from torch import Tensor, nn
 from hypersphere.core import Reporter
 from hypersphere.geometry import angle_between, class_margin, normalize, sample_margins
 from hypersphere.heads import create_head
-from hypersphere.plots import draw_spheres
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 OPTIMUM_DEGREES = 74.8585
 """The class margin of the best packing of 8 points in 3-D; the paper prints 74.86."""
@@ -121,19 +117,4 @@ def solve_toy(
         class_margin_degrees=math.degrees(class_margin(weight).item()),
         sample_margin=sample_margins(unit, weight, labels).min().item(),
         late_turn_degrees=math.degrees(angle_between(halfway, weight).max().item()),
-    )
-
-
-def draw_toy(solutions: Mapping[ToyLoss, ToySolution]) -> Figure:
-    """The spheres side by side, each with its class margin and the paper's (Fig. 3)."""
-    return draw_spheres(
-        [
-            (
-                f"{loss.title}: {solution.class_margin_degrees:.2f}° (paper {loss.paper_degrees:.2f}°)",
-                solution.prototypes,
-                solution.features,
-                solution.labels,
-            )
-            for loss, solution in solutions.items()
-        ]
     )

@@ -14,7 +14,7 @@ def add_command(commands: Any) -> None:
     """Add `reproduce` to the command line."""
     parser = commands.add_parser("reproduce", help="every figure and table of the papers, by name")
     parser.add_argument("items", nargs="*", metavar="ITEM", help="such as normface/fig5")
-    parser.add_argument("--list", action="store_true", help="list the items, with what each needs")
+    parser.add_argument("--list", action="store_true", help="list the items: kind, verdict, what each needs")
     parser.add_argument("--all", action="store_true", help="run every item that can run (of --kind and --paper)")
     parser.add_argument("--kind", choices=KINDS, help="only items of a kind")
     parser.add_argument("--paper", help="only items of a paper, such as normface")

@@ -18,7 +18,7 @@ ITEMS = {
     "largest-margins": "Lemma 2.1, Theorems 2.2-3.5, optimised from random starts (LM-Softmax)",
     "tammes": "best packings of k points in 3-D, k up to 20 (LM-Softmax eq. 2.3)",
 }
-"""The items of `hypersphere.theory` with their titles; a test compares."""
+"""`hypersphere.reproduce.THEOREMS` with their titles; a test compares."""
 TOY = "solve and draw the toy problem of the LM-Softmax paper (Fig. 3)"
 
 

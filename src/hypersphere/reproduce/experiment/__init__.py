@@ -1,0 +1,1 @@
+"""Experiments: settings, their runs, what is measured of them, and verdicts."""

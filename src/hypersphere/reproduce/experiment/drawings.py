@@ -1,0 +1,68 @@
+"""Figures of pocket items, in the one style."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from hypersphere.plots import COLORS, Line, Panel, draw_panels, new_figure
+from hypersphere.reproduce.experiment.evidence import Evidence
+from hypersphere.reproduce.experiment.measure import BINS, MARGIN_BINS
+from hypersphere.reproduce.experiment.setting import Setting
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+
+def draw_rows(evidence: Evidence, settings: Sequence[Setting], name: str, label: str) -> Figure:
+    """A number of every setting: the mean over seeds, and the seeds themselves."""
+    figure = new_figure(6.4, 0.9 + 0.24 * len(settings))
+    axes = figure.add_subplot()
+    for place, setting in enumerate(settings):
+        values = evidence.values(setting, name)
+        known = values[np.isfinite(values)]
+        axes.plot(known, np.full(len(known), place), "o", color=COLORS[0], markersize=3.5, alpha=0.45)
+        if len(known):
+            axes.plot(known.mean(), place, "|", color=COLORS[1], markersize=12, markeredgewidth=2)
+    axes.set_yticks(range(len(settings)), [setting.title for setting in settings])
+    axes.invert_yaxis()
+    axes.set(xlabel=f"{label}: seeds, and their mean")
+    return figure
+
+
+def curve(evidence: Evidence, label: str, x: Sequence[float], settings: Sequence[Setting], name: str) -> Line:
+    """The mean of a number over seeds against a setting's parameter, with the range of the seeds."""
+    values = np.array([evidence.values(setting, name) for setting in settings])
+    return Line(label, x, values.mean(1), "-", values.min(1), values.max(1))
+
+
+def draw_margins(evidence: Evidence, groups: Sequence[tuple[str, Sequence[Setting]]]) -> Figure:
+    """Histograms of similarities to the own prototype and of sample margins: a row of two panels per group."""
+    panels = []
+    for title, settings in groups:
+        for name, label, bins in (
+            ("histogram similarity", "similarity to the own prototype", BINS),
+            ("histogram margin", "sample margin", MARGIN_BINS),
+        ):
+            lines = [_histogram(evidence, setting, name, bins) for setting in settings]
+            panels.append(Panel(title, label, "share of new images", [line for line in lines if line is not None]))
+    return draw_panels(panels, columns=2, width=4.4)
+
+
+def draw_pairs(evidence: Evidence, settings: Sequence[Setting]) -> Figure:
+    """Histograms of the similarities of pairs of one person and of two, a panel per setting."""
+    panels = []
+    for setting in settings:
+        names = (("histogram same", "one person"), ("histogram other", "two people"))
+        lines = [_histogram(evidence, setting, name, BINS, label) for name, label in names]
+        panels.append(Panel(setting.title, "cosine", "share of pairs", [line for line in lines if line is not None]))
+    return draw_panels(panels)
+
+
+def _histogram(evidence: Evidence, setting: Setting, name: str, bins: np.ndarray, label: str = "") -> Line | None:
+    counts = evidence.array(setting, name)
+    if len(counts) != len(bins) - 1:
+        return None
+    return Line(label or setting.title, (bins[1:] + bins[:-1]) / 2, counts / counts.sum())

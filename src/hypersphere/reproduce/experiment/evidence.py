@@ -1,0 +1,292 @@
+"""Evidence: what the records of an item say, with intervals over people and over seeds."""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from hypersphere.evaluation.statistics.bootstrap import PairWeights
+from hypersphere.reproduce.experiment.measure import METRICS, probes, unseen_pairs
+from hypersphere.reproduce.experiment.painted import NEW_IMAGES, unseen_labels
+from hypersphere.reproduce.experiment.record import Record
+from hypersphere.reproduce.experiment.setting import Setting
+from hypersphere.reproduce.experiment.verdict import FITTED, MARGIN, Interval, Verdict, every, over_seeds
+from hypersphere.reproduce.job import Job, item
+from hypersphere.reproduce.outcome import Finding, Outcome
+
+Floats = npt.NDArray[np.float64]
+_REPLICATES = 1000
+_NOT_MEASURED = "not measured"
+PEOPLE = (
+    "Pocket faces: cnn4 trained on 200 people with 20 images of 32 x 32, 620 steps of AdamW; tested on 400 other "
+    "people (identities 30,000,000 and up), on whom no setting was chosen. Gains are in points, with their interval "
+    "over people and runs, and every seed's own."
+)
+CLASSES = (
+    "Pocket faces: cnn4 as a classifier of the people named, tested on 100 new images of each. Numbers are means over "
+    "seeds with Student's interval."
+)
+
+
+class Evidence:
+    """The records of an item's settings.
+
+    Args:
+        job: the item's.
+        records: of each setting, one per seed.
+    """
+
+    def __init__(self, job: Job, records: Mapping[Setting, Sequence[Record]]) -> None:
+        self.job, self.records = job, records
+
+    def stopped(self, setting: Setting) -> str:
+        """Why a run of it stopped early; nothing where none did."""
+        return next((f"seed {r.seed} stopped: {r.stopped}" for r in self.records[setting] if r.stopped), "")
+
+    def unfit(self, *settings: Setting) -> str:
+        """Why runs are no test of their losses, that is stopped or did not fit; nothing where all are."""
+        for setting in settings:
+            if problem := self.stopped(setting):
+                return f"{setting.title}: {problem}"
+            shares = [record.numbers.get("train accuracy", math.nan) for record in self.records[setting]]
+            if any(share < FITTED for share in shares):
+                return f"{setting.title} did not fit: {min(shares):.1f} % of the training images right"
+        return ""
+
+    def judged(
+        self, interval: Interval | None, ours: str, settings: Sequence[Setting], *, sentence: str = "", note: str = ""
+    ) -> Finding:
+        """A measured sentence about settings; undecided where one of their runs is no test."""
+        stopped = any(self.stopped(setting) for setting in settings)
+        text, problem = _NOT_MEASURED if stopped else ours, self.unfit(*settings)
+        return self.job.judged(None if stopped else interval, text, sentence=sentence, note=note, problem=problem)
+
+    def decided(
+        self, verdict: Verdict, ours: str, settings: Sequence[Setting], *, sentence: str, note: str = ""
+    ) -> Finding:
+        """A sentence whose verdict is put together of several; undecided where a run stopped."""
+        if any(self.stopped(setting) for setting in settings):
+            return self.judged(None, ours, settings, sentence=sentence)
+        return Finding(what=sentence, ours=ours, verdict=verdict, note=note)
+
+    def value(self, name: str, setting: Setting, metric: str, *, note: str = "") -> Finding:
+        """A number of the paper's, beside the mean of a setting over seeds."""
+        if problem := self.stopped(setting):
+            return Finding(what=name, ours=_NOT_MEASURED, paper=f"{self.job.entry.printed(name):.10g}", note=problem)
+        return self.job.value(name, self.mean(setting, metric), note=note)
+
+    def values(self, setting: Setting, name: str) -> Floats:
+        """A number of every seed; NaN where training stopped itself."""
+        return np.array([record.numbers.get(name, math.nan) for record in self.records[setting]])
+
+    def mean(self, setting: Setting, name: str) -> float:
+        """Over seeds; NaN where one of them stopped."""
+        return float(self.values(setting, name).mean())
+
+    def array(self, setting: Setting, name: str) -> npt.NDArray[Any]:
+        """An array, summed over seeds (counts of histograms); zeros of one bin where training stopped."""
+        found = [record.arrays[name] for record in self.records[setting] if name in record.arrays]
+        return np.sum(found, axis=0) if found else np.zeros(1)
+
+    def first(self, setting: Setting, name: str) -> npt.NDArray[Any]:
+        """An array of the first seed that trained."""
+        for record in self.records[setting]:
+            if not record.stopped:
+                return record.arrays[name]
+        raise ValueError(f"{setting.title}: no seed trained; {self.stopped(setting)}")
+
+    def row(self, setting: Setting, name: str, *, data: str = "", paper: str = "") -> Finding:
+        """A line of a table: the mean of a number of `METRICS`, and the interval over seeds."""
+        metric = METRICS[name]
+        label = f"{setting.title}: {f'{data}: ' if data else ''}{metric.title}"
+        problem = self.stopped(setting)
+        if problem:
+            return Finding(what=label, ours=_NOT_MEASURED, paper=paper, note=problem)
+        values = self.values(setting, name)
+        spread = f" ({interval(values, f'.{metric.digits}f', metric.bounds)})" if len(values) > 1 else ""
+        return Finding(what=label, ours=f"{values.mean():.{metric.digits}f}{spread}", paper=paper)
+
+    def printed(self, row: str, column: str) -> str:
+        """The paper's own number of a row, with its column: of other data, to stand beside ours."""
+        number = self.job.entry.printed(f"{row}, {column}")
+        return "" if math.isnan(number) else f"{column} {number:.10g}"
+
+    def decisions(self, setting: Setting, outcome: str) -> Floats:
+        """(seeds, decisions): whether each was right, or the precision of each query."""
+        return np.stack([record.arrays[outcome].astype(np.float64) for record in self.records[setting]])
+
+    def gain(
+        self, better: Setting, worse: Setting, outcome: str = "pairs", *, against: str = "", few: int = 0
+    ) -> Interval | None:
+        """The gain of one setting over another in decisions of the same things; None where a run stopped itself.
+
+        Args:
+            better, worse: the second's value is subtracted.
+            outcome: which decisions.
+            against: of the second, where they have another name.
+            few: only those of the last so many classes.
+        """
+        if self.stopped(better) or self.stopped(worse):
+            return None
+        left, right = subjects_of(better, outcome)
+        one, two = self.decisions(worse, against or outcome), self.decisions(better, outcome)
+        chosen = left > left.max() - few if few else np.ones(len(left), dtype=bool)
+        return gain_of(one[:, chosen], two[:, chosen], (left[chosen], right[chosen]))
+
+    def better(
+        self,
+        better: Setting,
+        worse: Setting,
+        outcome: str = "pairs",
+        *,
+        sentence: str = "",
+        equal: bool = False,
+        against: str = "",
+        few: int = 0,
+    ) -> Finding:
+        """That one setting is better than another (or, with `equal`, no worse); `against` and `few` as for `gain`."""
+        words = "at least as good as" if equal else "better than"
+        said = sentence or f"{better.title} is {words} {worse.title}"
+        gain = self.gain(better, worse, outcome, against=against, few=few)
+        text = _NOT_MEASURED if gain is None else gain.text()
+        margin = MARGIN if equal else 0.0
+        return self.job.judged(gain, text, sentence=said, margin=margin, problem=self.unfit(better, worse))
+
+    def larger(self, name: str, large: Setting, small: Setting, *, sentence: str = "") -> Finding:
+        """That a number is larger under one setting than under another; undecided where a run is no test."""
+        one, two, digits = self.values(large, name), self.values(small, name), METRICS[name].digits
+        said = sentence or f"{name} is larger under {large.title} than under {small.title}"
+        text = f"{one.mean():.{digits}f} and {two.mean():.{digits}f}{difference(one - two, digits)}"
+        return self.judged(over_seeds(one - two), text, (large, small), sentence=said)
+
+    def best_inside(
+        self, settings: Sequence[Setting], outcome: str, *, none: Setting | None = None, sentence: str = ""
+    ) -> list[Finding]:
+        """That the best of settings, which stand in order, is neither the first nor the last, and better than none.
+
+        The best of the inner ones must be better than both ends.
+        """
+        first, *inner, last = settings
+        means = np.array([self.mean(setting, outcome) for setting in inner])
+        if np.isnan(means).all():
+            return [self.judged(None, _NOT_MEASURED, settings, sentence=sentence)]
+        best = inner[int(np.nanargmax(means))]
+        ends = [self.better(best, end, outcome) for end in (first, last)]
+        gains = "; ".join(f"{end.title} {found.ours}" for end, found in zip((first, last), ends, strict=True))
+        found = Finding(
+            what=sentence or self.job.entry.claim,
+            ours=f"{best.title}, {np.nanmax(means):.2f}; over {gains}",
+            verdict=every([end.verdict or "undecided" for end in ends]),
+            note="the best is chosen on the people it is judged on",
+        )
+        return [found] if none is None else [found, self.better(best, none, outcome)]
+
+
+def gain_of(worse: Floats, better: Floats, subjects: tuple[npt.ArrayLike, npt.ArrayLike]) -> Interval:
+    """The gain in points, of (seeds, decisions) each, with its interval over people and runs, paired in both.
+
+    A replicate draws people, and as many of the seeds as there are, with replacement.
+    """
+    gain = 100 * (better - worse)
+    generator, drawn = np.random.default_rng([0, 1]), []
+    for weight in PairWeights(gain.shape[1], subjects).draws(_REPLICATES, 0):
+        mean = gain[generator.integers(len(gain), size=len(gain))].mean(0)
+        if weight.any():
+            drawn.append(float(weight @ mean) / float(weight.sum()))
+    low, high = np.quantile(drawn, [0.025, 0.975])
+    value, each = float(gain.mean()), gain.mean(1) if len(gain) > 1 else ()
+    return Interval(value, min(value, float(low)), max(value, float(high)), tuple(float(seed) for seed in each))
+
+
+@functools.cache
+def _unseen_subjects(outcome: str) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+    labels = unseen_labels()
+    if outcome.startswith("pairs"):
+        left, right, _ = unseen_pairs()
+        return labels[left], labels[right]
+    people = labels[probes()] if outcome == "probes" else np.unique(labels)
+    return people, people
+
+
+def subjects_of(setting: Setting, outcome: str) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+    """Whose images each decision is about."""
+    if outcome != "samples":
+        return _unseen_subjects(outcome)
+    people = np.repeat(np.arange(setting.recipe(0).data.identities), NEW_IMAGES)
+    return people, people
+
+
+def each(values: Sequence[float] | Floats, form: str) -> str:
+    """`+0.50, +1.20, +1.90`."""
+    return ", ".join(f"{value:{form}}" for value in values)
+
+
+def difference(values: Floats, digits: int) -> str:
+    """`; difference -0.01 to +0.05, by seed +0.010, +0.020, +0.030`; nothing of one seed."""
+    if len(values) < 2:
+        return ""
+    return f"; difference {interval(values, f'+.{digits}f')}, by seed {each(values, f'+.{digits + 1}f')}"
+
+
+def interval(values: npt.ArrayLike, form: str, bounds: tuple[float, float] = (-math.inf, math.inf)) -> str:
+    """Student's 95 % interval of the mean of a few values, cut at the bounds of what they can be."""
+    found = over_seeds(values)
+    low, high = (math.nan, math.nan) if found is None else (found.low, found.high)
+    return f"{max(low, bounds[0]):{form}} to {min(high, bounds[1]):{form}}"
+
+
+Judge = Callable[[Evidence], Outcome]
+Wanted = Callable[[Job], Sequence[Setting]]
+_WANTED: dict[str, Wanted] = {}
+
+
+def experiment(name: str, settings: Sequence[Setting] | Wanted) -> Callable[[Judge], Judge]:
+    """Decorator: the function judges the item of this id, from the records of these settings.
+
+    Args:
+        name: the id.
+        settings: or what makes them, where they depend on the job.
+    """
+    wanted: Wanted = settings if callable(settings) else lambda _: settings
+    _WANTED[name] = wanted
+
+    def enter(judge: Judge) -> Judge:
+        item(name)(lambda job: _run(job, wanted(job), judge))
+        return judge
+
+    return enter
+
+
+def _run(job: Job, settings: Sequence[Setting], judge: Judge) -> Outcome:
+    """Judge the records of settings that the job has."""
+    keys = {setting.key(seed): None for setting in settings for seed in job.seeds}
+    failures = [job.gathered.failures[key] for key in keys if key in job.gathered.failures]
+    if failures:
+        raise ValueError(f"{job.entry.id}: {len(failures)} runs failed, first {failures[0]}")
+    found = job.gathered.records
+    records = {setting: [found[setting.key(seed)] for seed in job.seeds] for setting in settings}
+    outcome = judge(Evidence(job, records))
+    outcome = replace(outcome, notes=[*outcome.notes, _trained([found[key] for key in keys])])
+    lost = [s.title for s in settings if s.measure == "features" and all(r.stopped for r in records[s])]
+    if not lost:
+        return outcome
+    return replace(outcome, figures={}, notes=[*outcome.notes, f"No figure: {', '.join(lost)} did not train."])
+
+
+def _trained(records: Sequence[Record]) -> str:
+    """Where the runs of an item were trained, and how long each took."""
+    seconds = [record.seconds for record in records]
+    machines = ", and on ".join(sorted({record.machine for record in records}))
+    shared = "; other items share some of them" if len(records) > 1 else ""
+    return f"{len(records)} runs of {np.mean(seconds):.1f} s each in the mean, on {machines}{shared}."
+
+
+def settings_of(job: Job) -> Sequence[Setting]:
+    """The settings that an item needs; one that trains nothing here needs none."""
+    return _WANTED[job.entry.id](job) if job.entry.id in _WANTED else ()

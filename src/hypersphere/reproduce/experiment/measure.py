@@ -1,0 +1,259 @@
+"""What is measured of a trained network."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor, nn
+
+from hypersphere.data import ImageSource, Subset
+from hypersphere.data.images import Image
+from hypersphere.data.source import Indices
+from hypersphere.evaluation import angular_fisher_score, embed, retrieve, verify_pairs
+from hypersphere.geometry import class_margin, normalize, sample_margins
+from hypersphere.heads import Head
+from hypersphere.losses.pairs import Contrastive, Triplet
+from hypersphere.pocket import verification_pairs
+from hypersphere.reproduce.experiment.painted import IMAGES, UNSEEN, unseen_labels
+from hypersphere.training import Recipe, TrainingStopped, run_embedder
+
+PAIRS = 12_000
+BINS = np.linspace(-1, 1, 81)
+MARGIN_BINS = np.linspace(-2, 2, 81)
+
+
+@dataclass(frozen=True)
+class Metric:
+    """A number of a record, as tables show it.
+
+    Args:
+        label: what it is.
+        unit: `%`, `degrees`, or none.
+        digits: behind the point.
+    """
+
+    label: str
+    unit: str = ""
+    digits: int = 2
+
+    @property
+    def title(self) -> str:
+        """`accuracy, %`."""
+        return f"{self.label}, {self.unit}" if self.unit else self.label
+
+    @property
+    def bounds(self) -> tuple[float, float]:
+        """What it can be."""
+        return (0.0, 100.0) if self.unit == "%" else (-math.inf, math.inf)
+
+
+METRICS: Mapping[str, Metric] = {
+    "pairs": Metric("accuracy", "%"),
+    "pairs inner": Metric("accuracy", "%"),
+    "pairs euclidean": Metric("accuracy", "%"),
+    "pairs mirror": Metric("accuracy with mirror images", "%"),
+    "probes": Metric("rank-1", "%"),
+    "precisions": Metric("mAP", "%"),
+    "rank-1": Metric("rank-1", "%"),
+    "rank-10": Metric("rank-10", "%"),
+    "fisher": Metric("angular Fisher score", digits=4),
+    "separation": Metric("distance of the two means over the deviation", digits=3),
+    "range": Metric("range of 98 % of the cosines", digits=3),
+    "accuracy": Metric("accuracy", "%"),
+    "similarity": Metric("mean similarity", digits=3),
+    "sample margin": Metric("mean sample margin", digits=3),
+    "class margin": Metric("class margin", "degrees"),
+}
+"""The numbers that items show, by their names in a record."""
+Arrays = dict[str, npt.NDArray[Any]]
+Numbers = dict[str, float]
+Embed = Callable[[ImageSource], Tensor]
+
+
+class _Labelled:
+    """Labels without images, for choosing pairs."""
+
+    labels = unseen_labels()
+
+
+def unseen_pairs() -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64], npt.NDArray[np.bool_]]:
+    """The 12,000 pairs of unseen images: left, right, whether of one person."""
+    return verification_pairs(_Labelled(), PAIRS, seed=0)  # type: ignore[arg-type]
+
+
+def probes() -> npt.NDArray[np.int64]:
+    """The images searched for: all but the first of every person, which is enrolled."""
+    return np.flatnonzero(np.arange(UNSEEN * IMAGES) % IMAGES > 0)
+
+
+def embedder(recipe: Recipe, network: nn.Module, device: str) -> Embed:
+    """Images to embeddings on the CPU."""
+    model = run_embedder(recipe, network, device)
+    return lambda source: embed(model, source, batch_size=500)
+
+
+def measure_people(embed_: Embed, unseen: ImageSource) -> tuple[Numbers, Arrays]:
+    """Verification, identification and ranking of people never seen.
+
+    Args:
+        embed_: images to embeddings.
+        unseen: 400 people with 10 images.
+
+    Returns:
+        Numbers in per cent where they are shares; `zero` is that of embeddings that are zero (after a last ReLU), which
+        the angular Fisher score leaves out. Decisions: `pairs` at cosines, `pairs inner` and `pairs euclidean` at raw
+        inner products and distances, `pairs mirror` with the features of the flipped image added (NormFace
+        Table 4), `probes` found first among 400, `precisions` of queries.
+    """
+    raw = embed_(unseen)
+    directed = (raw != 0).any(1).numpy()
+    unit = normalize(raw)
+    left, right, same = unseen_pairs()
+    one, two = raw[left], raw[right]
+    merged = normalize(raw + embed_(Mirrored(unseen)))
+    scores = {
+        "pairs": (unit[left] * unit[right]).sum(1),
+        "pairs inner": (one * two).sum(1),
+        "pairs euclidean": -(one - two).norm(dim=1),
+        "pairs mirror": (merged[left] * merged[right]).sum(1),
+    }
+    arrays: Arrays = {}
+    numbers: Numbers = {}
+    for name, values in scores.items():
+        result = verify_pairs(values.numpy(), same)
+        arrays[name] = result.right
+        numbers[name] = 100 * float(result.right.mean())
+        if name == "pairs":
+            numbers["auc"] = 100 * result.roc.auc()
+    cosines = scores["pairs"].numpy()
+    arrays["histogram same"] = np.histogram(cosines[same], BINS)[0]
+    arrays["histogram other"] = np.histogram(cosines[~same], BINS)[0]
+    low, high = np.quantile(cosines, [0.01, 0.99])
+    numbers["range"] = float(high - low)
+    spread = math.sqrt((cosines[same].var() + cosines[~same].var()) / 2)
+    numbers["separation"] = float(cosines[same].mean() - cosines[~same].mean()) / spread if spread else 0.0
+    labels = unseen_labels()
+    try:
+        with np.errstate(invalid="ignore"):
+            numbers["fisher"] = angular_fisher_score(raw.numpy()[directed], labels[directed], replicates=1).value
+    except ValueError as error:
+        raise TrainingStopped(f"the network collapsed, so that its angular Fisher score is 0/0 ({error})") from None
+    numbers["zero"] = 100 * float((~directed).mean())
+    first = np.arange(UNSEEN) * IMAGES
+    chosen = probes()
+    found = (unit[chosen] @ unit[first].T).argmax(1).numpy() == labels[chosen]
+    arrays["probes"], numbers["probes"] = found, 100 * float(found.mean())
+    ranked = retrieve(
+        unit[first].numpy(),
+        unit[chosen].numpy(),
+        labels[first],
+        labels[chosen],
+        np.zeros(len(first), np.int64),
+        np.ones(len(chosen), np.int64),
+    )
+    arrays["precisions"] = ranked.average_precisions.astype(np.float32)
+    numbers["precisions"] = 100 * ranked.mean_ap.value
+    for rank, estimate in ranked.cmc.items():
+        numbers[f"rank-{rank}"] = 100 * estimate.value
+    return numbers, arrays
+
+
+def measure_head(head: Head) -> tuple[Numbers, Arrays]:
+    """Prototypes and biases."""
+    weight = head.weight.detach().float().cpu()
+    numbers: Numbers = {"class margin": math.degrees(float(class_margin(weight)))}
+    bias = getattr(head.objective, "bias", None)
+    arrays: Arrays = {}
+    if isinstance(bias, Tensor):
+        arrays["bias"] = np.atleast_1d(bias.detach().float().cpu().numpy())
+    return numbers, arrays
+
+
+def logits_of(head: Head, raw: Tensor) -> Tensor:
+    """What the head's loss compares: inner products and biases, or cosines where it normalises prototypes."""
+    weight = head.weight.detach().float().cpu()
+    if head.objective.normalizes_prototypes:
+        weight = normalize(weight)
+    bias = getattr(head.objective, "bias", None)
+    per_class = isinstance(bias, Tensor) and bias.dim() == 1 and not head.objective.normalizes_prototypes
+    return raw @ weight.T + (bias.detach().float().cpu() if per_class else 0.0)  # type: ignore[union-attr]
+
+
+def measure_classes(embed_: Embed, head: Head, new: ImageSource) -> tuple[Numbers, Arrays]:
+    """Accuracy on new images of the people trained on, and the margins of largest-margins eqs. 2.2 and 2.5.
+
+    Returns:
+        `accuracy` in per cent, `similarity` to the own prototype and `sample margin`, both means of cosines, and the
+        class margin in degrees. Decisions: `samples`; histograms of similarities and sample margins.
+    """
+    raw, labels = embed_(new), torch.from_numpy(np.asarray(new.labels))
+    right = (logits_of(head, raw).argmax(1) == labels).numpy()
+    weight = head.weight.detach().float().cpu()
+    own = (normalize(raw) * normalize(weight)[labels]).sum(1).numpy()
+    margins = sample_margins(raw, weight, labels).float().numpy()
+    numbers, arrays = measure_head(head)
+    numbers |= {
+        "accuracy": 100 * float(right.mean()),
+        "similarity": float(own.mean()),
+        "sample margin": float(margins.mean()),
+    }
+    arrays |= {
+        "samples": right,
+        "histogram similarity": np.histogram(own, BINS)[0],
+        "histogram margin": np.histogram(margins, MARGIN_BINS)[0],
+    }
+    return numbers, arrays
+
+
+def measure_features(embed_: Embed, head: Head, train: ImageSource) -> Arrays:
+    """Features of the training images, their labels, and the prototypes."""
+    return {
+        "features": embed_(train).numpy().astype(np.float32),
+        "labels": np.asarray(train.labels).astype(np.int16),
+        "prototypes": head.weight.detach().float().cpu().numpy(),
+    }
+
+
+def measure_fit(embed_: Embed, head: Head, train: ImageSource) -> Numbers:
+    """How well a classifier fits, over a thousand training images.
+
+    Returns:
+        `logit spread`, the standard deviation of the logits without their biases; `norm`, the mean of ||x||; and
+        `train accuracy` in per cent, but of losses of pairs, which train no prototypes.
+    """
+    few = np.linspace(0, len(train) - 1, min(1000, len(train))).astype(np.int64)
+    raw = embed_(Subset(train, few))
+    spread = float((raw @ head.weight.detach().float().cpu().T).std())
+    numbers: Numbers = {"logit spread": spread, "norm": float(raw.norm(dim=1).mean())}
+    if not isinstance(head.objective, Contrastive | Triplet):
+        right = logits_of(head, raw).argmax(1).numpy() == np.asarray(train.labels)[few]
+        numbers["train accuracy"] = 100 * float(right.mean())
+    return numbers
+
+
+class Mirrored:
+    """The images of a source, flipped left to right."""
+
+    def __init__(self, source: ImageSource) -> None:
+        self.source, self.labels, self.num_classes = source, source.labels, source.num_classes
+
+    def __len__(self) -> int:
+        return len(self.source)
+
+    def read(self, index: int) -> Image:
+        """One image, flipped."""
+        return np.ascontiguousarray(self.source.read(index)[:, ::-1])
+
+    def describe(self, index: int) -> str:
+        """Which image this is, for messages."""
+        return f"{self.source.describe(index)}, mirrored"
+
+    def batch(self, indices: Indices) -> Tensor:
+        """Images as a uint8 (B, C, H, W) tensor."""
+        return self.source.batch(indices).flip(-1)

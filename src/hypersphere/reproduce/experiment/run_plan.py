@@ -1,0 +1,123 @@
+"""How long the runs of `pocket` items will take: from earlier runs of this machine, or from a few measured steps."""
+
+from __future__ import annotations
+
+import tempfile
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import torch
+
+from hypersphere.core.config import digest
+from hypersphere.distributed import World
+from hypersphere.reproduce.experiment.painted import training_images
+from hypersphere.reproduce.experiment.record import Record, describe_machine, read_record
+from hypersphere.reproduce.experiment.setting import Setting, unique
+from hypersphere.training import Recipe, Trainer
+
+_WARMUP, _MEASURED = 3, 10
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What settings and seeds need.
+
+    Args:
+        runs: setting and seed by key.
+        records: by key, of the runs that are in the cache.
+    """
+
+    runs: Mapping[str, tuple[Setting, int]]
+    records: Mapping[str, Record]
+
+    @property
+    def left(self) -> dict[str, tuple[Setting, int]]:
+        """The runs that have to be trained."""
+        return {key: run for key, run in self.runs.items() if key not in self.records}
+
+    @property
+    def steps(self) -> int:
+        """The optimizer steps of the runs that have to be trained."""
+        return sum(steps_of(setting, seed) for setting, seed in self.left.values())
+
+
+def plan_runs(settings: Iterable[Setting], seeds: Sequence[int], cache: Path) -> Plan:
+    """Return the runs of all settings and seeds, each once, and the records that the cache has of them."""
+    runs = unique(settings, seeds)
+    return Plan(runs, {key: record for key in runs if (record := read_record(cache, key)) is not None})
+
+
+def steps_of(setting: Setting, seed: int) -> int:
+    """Return the optimizer steps of a run, of both stages where it has two."""
+    steps = [stage.train.steps for stage in setting.recipe(seed).stages()]
+    if None in steps:
+        raise ValueError(f"{setting.title}: a pocket setting states train.steps, not epochs")
+    return sum(number for number in steps if number is not None)
+
+
+def estimate_seconds(plan: Plan, cache: Path, *, jobs: int, device: str) -> float:
+    """Return about how long the runs that are left will take in `jobs` processes.
+
+    Earlier runs on this machine of the same network, image size and batch tell how long a step takes; where there are
+    none, a few steps are trained and thrown away.
+
+    Args:
+        plan: what there is to train.
+        cache: folder of painted images.
+        jobs: processes that train at once.
+        device: of all of them.
+    """
+    here = describe_machine()
+    seconds: dict[str, list[float]] = {}
+    for key, record in plan.records.items():
+        setting, seed = plan.runs[key]
+        if record.machine == here and not record.stopped:
+            seconds.setdefault(_kind(setting.recipe(seed)), []).append(record.seconds / steps_of(setting, seed))
+    total = 0.0
+    for setting, seed in plan.left.values():
+        recipe = setting.recipe(seed)
+        of_kind = seconds.setdefault(_kind(recipe), [])
+        if not of_kind:
+            of_kind.append(_seconds_a_step(recipe, cache, device, new=setting.measure != "people"))
+        total += steps_of(setting, seed) * sum(of_kind) / len(of_kind)
+    return total / max(1, min(jobs, len(plan.left)))
+
+
+def _kind(recipe: Recipe) -> str:
+    """What decides how long a step takes."""
+    return digest({"backbone": recipe.backbone, "size": recipe.data.size, "batch": recipe.train.batch_size})
+
+
+class _Clock:
+    """Notes the time of every step."""
+
+    def __init__(self) -> None:
+        self.times: list[float] = []
+
+    def begin(self, done: int) -> None:
+        self.times.append(time.monotonic())
+
+    def __call__(self, done: int, total: int, note: str = "") -> None:
+        self.times.append(time.monotonic())
+
+    def seconds_a_step(self) -> float:
+        """The mean after the warm-up."""
+        first = min(_WARMUP, len(self.times) - 2)
+        return (self.times[-1] - self.times[first]) / (len(self.times) - 1 - first)
+
+
+def _seconds_a_step(recipe: Recipe, cache: Path, device: str, *, new: bool) -> float:
+    """Train a few steps and throw them away; 0 for a run that breaks, which `gather` reports."""
+    source, _ = training_images(recipe.data, cache / "images", new=new)
+    first = recipe.stages()[0]
+    quiet = replace(first, train=replace(first.train, log_every=10**9, checkpoint_every=10**9))
+    clock = _Clock()
+    try:
+        with tempfile.TemporaryDirectory() as folder:
+            trainer = Trainer(quiet, Path(folder), source=source, world=World(device=torch.device(device)))
+            trainer.run(clock, until=_WARMUP + _MEASURED)
+    except ValueError:
+        return 0.0
+    return clock.seconds_a_step()

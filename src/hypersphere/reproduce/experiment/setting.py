@@ -1,0 +1,109 @@
+"""Settings: a pocket recipe with overrides, and what is measured of the network it leaves."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from hypersphere.core.config import as_table, digest
+from hypersphere.training import SHIPPED_RECIPES, Recipe, load_recipe
+
+RECIPE = SHIPPED_RECIPES / "pocket" / "reproduce.toml"
+MEASURES = ("people", "classes", "features")
+_VERSION = 2
+"""Raised when the same recipe trains or is measured otherwise: records of before are then not taken for new ones."""
+
+
+@dataclass(frozen=True)
+class Setting:
+    """One cell of an experiment.
+
+    Args:
+        title: in tables and legends.
+        overrides: `key.sub=value` settings on top of `recipes/pocket/reproduce.toml`.
+        measure: `people`: pairs, searches and rankings of people never seen; `classes`: new images of the people
+            trained on, with margins; `features`: those and the features themselves.
+
+    Two settings with the same overrides and measure are one run, whatever their titles.
+    """
+
+    title: str
+    overrides: tuple[str, ...]
+    measure: str = "people"
+
+    def recipe(self, seed: int) -> Recipe:
+        """The resolved recipe of a seed."""
+        return _recipe(self.overrides, seed)
+
+    def key(self, seed: int) -> str:
+        """What a run of this setting is filed under."""
+        table = {"recipe": as_table(self.recipe(seed)), "measure": self.measure, "version": _VERSION}
+        return digest(table)
+
+    def but(self, title: str, *overrides: str) -> Setting:
+        """The same with more overrides."""
+        return Setting(title, (*self.overrides, *overrides), self.measure)
+
+
+@functools.cache
+def _recipe(overrides: tuple[str, ...], seed: int) -> Recipe:
+    engines = ["head.engine=dense"]
+    if any(entry.startswith("second.head.name=") for entry in overrides):
+        engines.append("second.head.engine=dense")
+    return load_recipe(RECIPE, [*overrides, *engines, f"train.seed={seed}"])
+
+
+def people(title: str, head: str, *overrides: str) -> Setting:
+    """200 people with 20 images, tested on people never seen."""
+    return Setting(title, (f"head.name={head}", *overrides))
+
+
+def classes(title: str, head: str, *overrides: str, count: int = 10, images: int = 400, steps: int = 500) -> Setting:
+    """A classification of so many people, tested on new images of them, as CIFAR-10 and CIFAR-100 are in the paper."""
+    sizes = (f"data.identities={count}", f"data.images_per_identity={images}")
+    short = (f"train.steps={steps}", "train.batch_size=64")
+    return Setting(title, (*sizes, *short, f"head.name={head}", *overrides), "classes")
+
+
+def features(title: str, head: str, *overrides: str, count: int = 6, dim: int = 3, steps: int = 600) -> Setting:
+    """Features of two or three dimensions of a few people with 200 images each."""
+    patient = f"train.log_every={steps}"  # so few prototypes lie on one side for a while: no collapse
+    toy = classes(title, head, f"backbone.dim={dim}", patient, *overrides, count=count, images=200, steps=steps)
+    return Setting(title, toy.overrides, "features")
+
+
+def unique(settings: Iterable[Setting], seeds: Sequence[int]) -> dict[str, tuple[Setting, int]]:
+    """The runs that settings need, each once, by key: seed by seed, so that one cut short leaves whole seeds, and of
+    each seed larger networks first, so that none of them comes last.
+    """
+    wanted = list(settings)
+    runs = {setting.key(seed): (setting, seed) for seed in seeds for setting in wanted}
+    order = sorted(runs, key=lambda key: (runs[key][1], runs[key][0].recipe(runs[key][1]).backbone["name"] == "cnn4"))
+    return {key: runs[key] for key in order}
+
+
+SOFTMAX = people("softmax", "softmax")
+CENTER = people("softmax + center", "softmax", "head.add.center.weight=0.003")
+A_SOFTMAX = {m: people(f"A-Softmax, m = {m}", "sphereface", f"head.margin={m}") for m in (1, 2, 3, 4)}
+
+
+def cosface(title: str, margin: float = 0.2, *more: str) -> Setting:
+    """CosFace at s = 24."""
+    return people(title, "cosface", f"head.margin={margin}", *more)
+
+
+def arcface(title: str, margin: float = 0.3, *more: str) -> Setting:
+    """ArcFace at s = 24."""
+    return people(title, "arcface", f"head.margin={margin}", *more)
+
+
+def sphereface2(
+    title: str, *more: str, balance: float = 0.97, scale: float = 40.0, margin: float = 0.4, power: float = 3.0
+) -> Setting:
+    """SphereFace2; lambda is nearer to 1 than in the paper, which suits runs of 620 steps."""
+    options = (f"head.balance={balance}", f"head.scale={scale}", f"head.margin={margin}", f"head.power={power}")
+    return people(title, "sphereface2", *options, *more)
+
+
+COSFACE, ARCFACE, SPHEREFACE2 = cosface("CosFace"), arcface("ArcFace"), sphereface2("SphereFace2")

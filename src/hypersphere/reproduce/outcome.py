@@ -1,0 +1,72 @@
+"""What an item found: numbers and sentences beside the paper's, and figures."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from hypersphere.reproduce.experiment.verdict import Verdict, exactly
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+
+@dataclass(frozen=True, kw_only=True)
+class Finding:
+    """One number or one sentence, beside the paper's.
+
+    Args:
+        what: in words, with the unit; for a claim the sentence.
+        ours: as text.
+        paper: as text; nothing where it prints none.
+        tolerance: within which the two had to agree.
+        verdict: on the number or the sentence; None where there was nothing to decide.
+        alone: what the interval alone would say, where the runs are no test and the verdict is undecided.
+        detectable: half the width of the interval that was judged: a smaller effect could not have been seen.
+        note: the reason of a difference, what an undecided one lacks.
+    """
+
+    what: str
+    ours: str
+    paper: str = ""
+    tolerance: float | None = None
+    verdict: Verdict | None = None
+    alone: Verdict | None = None
+    detectable: float | None = None
+    note: str = ""
+
+
+def number(what: str, ours: str, paper: str = "", note: str = "") -> Finding:
+    """A number that is shown and not judged."""
+    return Finding(what=what, ours=ours, paper=paper, note=note)
+
+
+def checked(what: str, ours: str, held: bool, paper: str = "", note: str = "") -> Finding:
+    """A statement that was computed, and is true or not."""
+    return Finding(what=what, ours=ours, paper=paper, verdict=exactly(held), note=note)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Outcome:
+    """What an item, or a theorem, found.
+
+    Args:
+        findings: numbers and sentences.
+        figures: by file name without ending, what draws each; nothing is drawn before it is asked for.
+        notes: paragraphs.
+        seeds: that were used; those of the job by default.
+    """
+
+    findings: Sequence[Finding] = ()
+    figures: Mapping[str, Callable[[], Figure]] = field(default_factory=dict)
+    notes: Sequence[str] = ()
+    seeds: tuple[int, ...] | None = None
+
+
+@dataclass(frozen=True)
+class Theorem:
+    """What `hypersphere theory` computes under one name: its line, and what computes it."""
+
+    title: str
+    compute: Callable[[], Outcome]

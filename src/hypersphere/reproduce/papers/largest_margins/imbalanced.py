@@ -1,0 +1,286 @@
+"""Largest Margins on imbalanced pocket classes: Figs. 7, 8, 12 to 16 and Tables 2, 6, 7."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from hypersphere.data import long_tailed_counts
+from hypersphere.plots import Panel, draw_panels
+from hypersphere.reproduce.experiment.drawings import curve, draw_margins, draw_rows
+from hypersphere.reproduce.experiment.evidence import CLASSES, Evidence, experiment
+from hypersphere.reproduce.experiment.setting import Setting, classes
+from hypersphere.reproduce.experiment.verdict import every, judge, most, over_seeds
+from hypersphere.reproduce.outcome import Finding, Outcome
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+LAMBDAS = (0.0, 1.0, 5.0, 20.0)
+STARRED = 5.0
+"""The lambda of the rows with a star."""
+_DATA = {
+    "long-tailed 100": ("long_tailed", 100.0),
+    "long-tailed 10": ("long_tailed", 10.0),
+    "step 100": ("step", 100.0),
+    "step 10": ("step", 10.0),
+}
+_HEADS = {
+    "CosFace": ("cosface", "head.scale=5.0", "head.margin=0.35"),
+    "ArcFace": ("arcface", "head.scale=5.0", "head.margin=0.1"),
+    "NormFace": ("normface", "head.scale=5.0", "head.learnable_scale=false"),
+    "LDAM": ("ldam", "head.scale=5.0"),
+    "LM-Softmax": ("lm_softmax", "head.scale=5.0"),
+}
+_HOW = (
+    "10 people, the largest class with 500 images, s = 5 as in the paper; R_w with lambda = 0, 1, 5 and 20, of which 5 "
+    "is the star."
+)
+
+
+def imbalanced(data: str, title: str, head: str, *options: str) -> Setting:
+    """A loss on ten people, imbalanced."""
+    kind, ratio = _DATA[data]
+    uneven = (f"data.imbalance={kind}", f"data.imbalance_ratio={ratio}")
+    return classes(f"{data}: {title}", head, *options, *uneven, count=10, images=500, steps=300)
+
+
+def centred(data: str, name: str, weight: float) -> Setting:
+    """One of the five losses with so much of R_w."""
+    head, *options = _HEADS[name]
+    added = [f"head.add.zero_centroid.weight={weight}"] if weight else []
+    return imbalanced(data, f"{name}, lambda = {weight:g}", head, *options, *added)
+
+
+def raised(evidence: Evidence, name: str, data: str, losses: Sequence[str], weights: Sequence[float]) -> list[Finding]:
+    """That R_w makes a number larger, for every loss and weight."""
+    return [
+        evidence.larger(
+            name,
+            centred(data, loss, weight),
+            centred(data, loss, 0.0),
+            sentence=f"{data}, {loss}: lambda = {weight:g} raises the {name}",
+        )
+        for loss in losses
+        for weight in weights
+    ]
+
+
+_FIGURES = {
+    "fig8": ("LM-Softmax", "long-tailed 10"),
+    "fig12": ("LM-Softmax", "step 10"),
+    "fig13": ("CosFace", "long-tailed 10"),
+    "fig14": ("ArcFace", "long-tailed 10"),
+    "fig15": ("NormFace", "long-tailed 10"),
+    "fig16": ("LDAM", "long-tailed 10"),
+}
+
+
+def _histograms(label: str, loss: str, data: str) -> None:
+    settings = [centred(data, loss, weight) for weight in LAMBDAS]
+
+    @experiment(f"largest-margins/{label}", settings)
+    def judge(evidence: Evidence) -> Outcome:
+        findings = [evidence.row(setting, "similarity") for setting in settings]
+        findings += raised(evidence, "similarity", data, [loss], LAMBDAS[1:])
+        figures = {label: lambda: draw_margins(evidence, [(f"{data}, {loss}", settings)])}
+        return Outcome(findings=findings, figures=figures, notes=[CLASSES, _HOW])
+
+
+for _label, (_loss, _set) in _FIGURES.items():
+    _histograms(_label, _loss, _set)
+
+
+def _plain(data: str) -> list[Setting]:
+    return [imbalanced(data, "CE", "softmax"), imbalanced(data, "Focal", "focal")]
+
+
+def _starred(data: str) -> list[Setting]:
+    return [centred(data, loss, weight) for loss in _HEADS for weight in (0.0, STARRED)]
+
+
+_SEVERE = ("long-tailed 100", "step 100")
+
+
+@experiment("largest-margins/fig7", [setting for data in _SEVERE for setting in _starred(data)])
+def with_and_without(evidence: Evidence) -> Outcome:
+    """Fig. 7: accuracy and class margin with and without R_w."""
+    findings: list[Finding] = []
+    gains = {}
+    for data in _SEVERE:
+        findings += raised(evidence, "class margin", data, list(_HEADS), [STARRED])
+        for loss in _HEADS:
+            pair = [evidence.values(centred(data, loss, weight), "accuracy") for weight in (0.0, STARRED)]
+            gains[f"{data}, {loss}"] = pair[1] - pair[0]
+    better = sum(bool(gain.mean() > 0) for gain in gains.values())
+    findings.append(
+        evidence.decided(
+            most([judge(over_seeds(gain)) for gain in gains.values()]),
+            f"in {better} of {len(gains)}: " + ", ".join(f"{name} {gain.mean():+.1f}" for name, gain in gains.items()),
+            [setting for data in _SEVERE for setting in _starred(data)],
+            sentence="R_w raises the accuracy of most losses",
+        )
+    )
+
+    def figure() -> Figure:
+        panels = []
+        for name, label in (("class margin", "class margin, degrees"), ("accuracy", "accuracy on new images, %")):
+            for data in _SEVERE:
+                lines = [
+                    curve(evidence, loss, (0.0, STARRED), [centred(data, loss, w) for w in (0.0, STARRED)], name)
+                    for loss in _HEADS
+                ]
+                panels.append(Panel(data, "lambda of R_w", label, lines))
+        return draw_panels(panels)
+
+    return Outcome(findings=findings, figures={"fig7": figure}, notes=[CLASSES, _HOW])
+
+
+@experiment("largest-margins/table2", [s for data in _DATA for s in (*_plain(data), *_starred(data))])
+def imbalance_table(evidence: Evidence) -> Outcome:
+    """Table 2: accuracy and class margin, with and without R_w."""
+    findings: list[Finding] = []
+    rows = {"CE": 0, "Focal": 1}
+    for data in _DATA:
+        named = {row: _plain(data)[place] for row, place in rows.items()}
+        for loss in _HEADS:
+            named |= {loss: centred(data, loss, 0.0), f"{loss}*": centred(data, loss, STARRED)}
+        for row, setting in named.items():
+            for name, column in (("accuracy", "acc"), ("class margin", "m_cls")):
+                printed = evidence.printed(row, f"CIFAR-10 {data} {column}")
+                findings.append(evidence.row(setting, name, paper=printed))
+    for data in _DATA:
+        findings += raised(evidence, "class margin", data, list(_HEADS), [STARRED])
+    for data in _SEVERE:
+        pair = [centred(data, "LM-Softmax", weight) for weight in (0.0, STARRED)]
+        lost, saved = (evidence.values(setting, "class margin") for setting in pair)
+        findings.append(
+            evidence.decided(
+                every([judge(over_seeds(20 - lost)), judge(over_seeds(saved - 60))]),
+                f"{lost.mean():.1f} and {saved.mean():.1f} degrees",
+                pair,
+                sentence=f"{data}: LM-Softmax has almost no class margin without R_w, and a large one with it",
+                note="below 20, and above 60 degrees",
+            )
+        )
+    settings = [setting for data in _DATA for setting in (*_plain(data), *_starred(data))]
+    figures = {"table2": lambda: draw_rows(evidence, settings, "class margin", "class margin, degrees")}
+    notes = [CLASSES, _HOW, "Ten people stand for CIFAR-10; CIFAR-100's column has no twin here."]
+    return Outcome(findings=findings, figures=figures, notes=notes)
+
+
+_SWEPT = [("long-tailed 10", loss) for loss in _HEADS] + [("step 10", "LM-Softmax")]
+
+
+@experiment("largest-margins/table6", [centred(data, loss, w) for data, loss in _SWEPT for w in LAMBDAS])
+def every_lambda(evidence: Evidence) -> Outcome:
+    """Table 6: every lambda of R_w."""
+    findings: list[Finding] = []
+    for data, loss in _SWEPT:
+        for weight in LAMBDAS:
+            setting = centred(data, loss, weight)
+            row = f"{loss} (lambda = {weight:g})"
+            for name, column in (("accuracy", "acc"), ("class margin", "m_cls")):
+                printed = evidence.printed(row, f"CIFAR-10 {data} {column}")
+                findings.append(evidence.row(setting, name, paper=printed))
+    for data, loss in _SWEPT:
+        findings += raised(evidence, "class margin", data, [loss], LAMBDAS[1:])
+
+    def figure() -> Figure:
+        groups = {}
+        for data, loss in _SWEPT:
+            settings = [centred(data, loss, weight) for weight in LAMBDAS]
+            groups[f"{loss}, {data}"] = curve(evidence, f"{loss}, {data}", LAMBDAS, settings, "class margin")
+        panel = Panel("", "lambda of R_w", "class margin, degrees", list(groups.values()))
+        return draw_panels([panel], width=5.6, height=3.8)
+
+    notes = [CLASSES, _HOW, "The whole sweep on long-tailed 10, and of LM-Softmax on step 10; Table 2 has the others."]
+    return Outcome(findings=findings, figures={"table6": figure}, notes=notes)
+
+
+_FEW = 33
+_TAIL = ("data.imbalance=long_tailed", "data.imbalance_ratio=20.0")
+_MIXED = "train.mixup=0.2"
+_CENTROID = "head.add.zero_centroid.weight={}"
+_RETRAIN = (
+    "second.train.steps=100",
+    "second.train.mixup=0.0",
+    "second.train.freeze_backbone=true",
+    "second.train.sampler=class_balanced",
+)
+_SMOOTH = (
+    "second.head.name=label_aware_smoothing",
+    "second.train.start_head=true",
+    "second.train.shift_batch_norm=true",
+    "second.optimizer.prototype_lr_factor=0.05",
+)
+
+
+def _tail(title: str, *more: str) -> Setting:
+    return classes(title, "softmax", *_TAIL, *more, count=100, images=60, steps=500)
+
+
+def _staged(name: str, *stage: str) -> list[Setting]:
+    first, both = _CENTROID.format(10.0), f"second.{_CENTROID.format(10.0)}"
+    none = f"second.{_CENTROID.format(0.0)}"
+    return [
+        _tail(f"{name} + mixup", _MIXED, *_RETRAIN, *stage),
+        _tail(f"{name} + mixup + R_w first", _MIXED, first, *_RETRAIN, *stage, none),
+        _tail(f"{name} + mixup + R_w both", _MIXED, first, *_RETRAIN, *stage, both),
+    ]
+
+
+TAILED = _tail("CE")
+"""Softmax with biases on 100 people with 60 down to 3 images."""
+TAILED_COUNTS = long_tailed_counts(100, 60, 20.0)
+_CE = [TAILED, _tail("CE + R_w", _CENTROID.format(10.0))]
+_CRT, _MISLAS = _staged("cRT"), _staged("MiSLAS", *_SMOOTH)
+
+
+@experiment("largest-margins/table7", [*_CE, *_CRT, *_MISLAS])
+def two_stages(evidence: Evidence) -> Outcome:
+    """Table 7: R_w in one or both stages of training on a long tail."""
+    findings: list[Finding] = []
+    printed = dict(
+        zip(
+            (setting.title for setting in (*_CE, *_CRT, *_MISLAS)),
+            (
+                "CE",
+                "CE+R_w",
+                "cRT+mixup",
+                "cRT+mixup+ R_w (adding R_w for 1st stage)",
+                "cRT+mixup+ R_w (adding R_w for 1st and 2nd stage)",
+                "MiSLAS",
+                "MiSLAS+ R_w (adding R_w for 1st stage)",
+                "MiSLAS+ R_w (adding R_w for 1st and 2nd stage)",
+            ),
+            strict=True,
+        )
+    )
+    for setting in (*_CE, *_CRT, *_MISLAS):
+        if evidence.stopped(setting):
+            findings.append(evidence.row(setting, "accuracy"))
+            continue
+        right = evidence.decisions(setting, "samples").mean(0).reshape(100, -1).mean(1)
+        for label, chosen in (("few", slice(100 - _FEW, None)), ("all", slice(None))):
+            paper = evidence.printed(printed[setting.title], label)
+            what = f"{setting.title}: accuracy of {label} classes, %"
+            findings.append(Finding(what=what, ours=f"{100 * float(np.mean(right[chosen])):.2f}", paper=paper))
+    for plain, first in (tuple(_CE), (_CRT[0], _CRT[1]), (_MISLAS[0], _MISLAS[1])):
+        said = f"R_w in the first stage raises the accuracy of classes with few images: {plain.title}"
+        findings.append(evidence.better(first, plain, "samples", sentence=said, few=_FEW))
+    for group in (_CRT, _MISLAS):
+        said = f"{group[0].title}: in both stages it does no less than in the first alone"
+        findings.append(evidence.better(group[2], group[1], "samples", sentence=said, equal=True))
+    settings = [*_CE, *_CRT, *_MISLAS]
+    return Outcome(
+        findings=findings,
+        figures={"table7": lambda: draw_rows(evidence, settings, "accuracy", "accuracy on new images, %")},
+        notes=[
+            CLASSES,
+            "100 people on a long tail from 60 images to 3; few are the 33 smallest classes. R_w with lambda = 10. "
+            "Gains as for pairs: the first interval over people.",
+        ],
+    )

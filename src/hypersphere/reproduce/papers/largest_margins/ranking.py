@@ -1,0 +1,147 @@
+"""Largest Margins on people never seen: ranking and verification, Tables 3, 4, 8."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from hypersphere.plots import Panel, draw_panels
+from hypersphere.reproduce.experiment.drawings import curve, draw_rows
+from hypersphere.reproduce.experiment.evidence import PEOPLE, Evidence, Floats, experiment
+from hypersphere.reproduce.experiment.setting import ARCFACE, COSFACE, people
+from hypersphere.reproduce.experiment.verdict import most, over_seeds
+from hypersphere.reproduce.outcome import Finding, Outcome
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+_NECK = (
+    "augment.erase=0.5",
+    "backbone.bnneck=true",
+    "before_neck.triplet={margin=0.3, mining='hard', distance='euclidean'}",
+    "schedule={name='cosine', unit='epoch', warmup=2.0, warmup_start=0.1}",
+    "train.sampler=identity",
+    "train.images_per_identity=4",
+)
+
+_SCALES = (10.0, 20.0, 32.0, 64.0)
+_HEADS = {
+    "ArcFace": ("arcface", "head.margin=0.3"),
+    "CosFace": ("cosface", "head.margin=0.2"),
+    "NormFace": ("normface", "head.learnable_scale=false"),
+    "LM-Softmax": ("lm_softmax",),
+}
+_CE = people("CE", "label_smoothing", *_NECK)
+_RANKED = {
+    (name, s): people(f"{name} (s = {s:g})", head, *options, f"head.scale={s}", *_NECK)
+    for name, (head, *options) in _HEADS.items()
+    for s in _SCALES
+}
+_HOW = (
+    "BNNeck, a hard triplet loss before it. Each of 400 unseen people is searched by one image among nine of every "
+    "person; mAP in per cent."
+)
+
+
+def _ranges(evidence: Evidence, name: str, scales: tuple[float, ...]) -> Floats:
+    values = [evidence.values(_RANKED[name, s], "precisions") for s in scales]
+    return np.asarray(np.ptp(values, axis=0))
+
+
+def _depends_less(evidence: Evidence, rival: str, scales: tuple[float, ...]) -> Finding:
+    one, two = _ranges(evidence, "LM-Softmax", scales), _ranges(evidence, rival, scales)
+    return evidence.judged(
+        over_seeds(two - one),
+        f"mAP, best minus worst over s, by seed: {_list(one)}; {_list(two)}",
+        [_RANKED[name, s] for name in ("LM-Softmax", rival) for s in scales],
+        sentence=f"LM-Softmax depends less on s than {rival}",
+    )
+
+
+def _figure(evidence: Evidence) -> Figure:
+    lines = [curve(evidence, name, _SCALES, [_RANKED[name, s] for s in _SCALES], "precisions") for name in _HEADS]
+    panel = Panel("", "s", "mAP of unseen people, %", lines, log_x=True)
+    return draw_panels([panel], width=5.2, height=3.4)
+
+
+_THREE = (10.0, 20.0, 64.0)
+
+
+@experiment("largest-margins/table3", [_CE, *(_RANKED[name, s] for name in _HEADS for s in _THREE)])
+def ranking(evidence: Evidence) -> Outcome:
+    """Table 3: ranking with a triplet loss beside each loss."""
+    settings = [_CE, *(_RANKED[name, s] for name in _HEADS for s in _THREE)]
+    findings = [
+        evidence.row(setting, "precisions", paper=evidence.printed(setting.title, "Market mAP")) for setting in settings
+    ]
+    findings += [evidence.better(_RANKED["LM-Softmax", s], _CE, "precisions") for s in _THREE]
+    findings += [
+        evidence.better(_RANKED["LM-Softmax", s], _RANKED[rival, s], "precisions")
+        for rival in ("ArcFace", "CosFace", "NormFace")
+        for s in _THREE
+    ]
+    findings += [_depends_less(evidence, rival, _THREE) for rival in ("ArcFace", "CosFace", "NormFace")]
+    figures = {"table3": lambda: draw_rows(evidence, settings, "precisions", "mAP of unseen people, %")}
+    return Outcome(findings=findings, figures=figures, notes=[PEOPLE, _HOW])
+
+
+@experiment("largest-margins/table8", [_CE, *_RANKED.values()])
+def ranking_by_scale(evidence: Evidence) -> Outcome:
+    """Table 8: the same for s = 10, 20, 32, 64."""
+    findings: list[Finding] = []
+    for setting, row in ((_CE, "Softmax"), *((s, s.title) for s in _RANKED.values())):
+        for name, column in (("precisions", "mAP"), ("rank-1", "rank-1"), ("rank-10", "rank-10")):
+            printed = evidence.printed(row, f"Market {column}")
+            findings.append(evidence.row(setting, name, paper=printed))
+    own = _ranges(evidence, "LM-Softmax", _SCALES)
+    findings.append(
+        evidence.judged(
+            over_seeds(3 - own),
+            f"mAP, best minus worst, by seed: {_list(own)}",
+            [_RANKED["LM-Softmax", s] for s in _SCALES],
+            sentence="LM-Softmax ranks about as well for s = 10, 20, 32 and 64: within 3 points",
+        )
+    )
+    for rival in ("ArcFace", "CosFace", "NormFace"):
+        theirs = _ranges(evidence, rival, _SCALES)
+        settings = [_RANKED[rival, s] for s in _SCALES]
+        findings.append(evidence.judged(over_seeds(theirs - 3), _list(theirs), settings, sentence=f"{rival} does not"))
+    figures = {"table8": lambda: _figure(evidence)}
+    return Outcome(findings=findings, figures=figures, notes=[PEOPLE, _HOW])
+
+
+_LM = people("LM-Softmax", "lm_softmax")
+_R_SM, _R_W = "head.add.sample_margin.weight=0.5", "head.add.zero_centroid.weight=1.0"
+_ADDED = {
+    "ArcFace + R_sm": (ARCFACE.but("ArcFace + R_sm", _R_SM), ARCFACE),
+    "ArcFace + R_w": (ARCFACE.but("ArcFace + R_w", _R_W), ARCFACE),
+    "CosFace + R_sm": (COSFACE.but("CosFace + R_sm", _R_SM), COSFACE),
+    "CosFace + R_w": (COSFACE.but("CosFace + R_w", _R_W), COSFACE),
+    "LM-Softmax + R_w": (_LM.but("LM-Softmax + R_w", _R_W), _LM),
+}
+
+
+@experiment("largest-margins/table4", [ARCFACE, COSFACE, _LM, *(added for added, _ in _ADDED.values())])
+def verification(evidence: Evidence) -> Outcome:
+    """Table 4: verification with R_sm and R_w."""
+    settings = [ARCFACE, COSFACE, _LM, *(added for added, _ in _ADDED.values())]
+    findings = [
+        evidence.row(setting, "pairs", paper=evidence.printed(setting.title, "AgeDB-30")) for setting in settings
+    ]
+    findings += [
+        evidence.better(added, plain, sentence=f"{name} does no harm", equal=True)
+        for name, (added, plain) in _ADDED.items()
+    ]
+    verdicts = [evidence.better(added, plain).verdict or "undecided" for added, plain in _ADDED.values()]
+    text = ", ".join(f"{name}: {verdict}" for name, verdict in zip(_ADDED, verdicts, strict=True))
+    findings.append(Finding(what="they help in most cases", ours=text, verdict=most(verdicts)))
+    findings.append(evidence.better(*_ADDED["LM-Softmax + R_w"], sentence="R_w helps LM-Softmax"))
+    figures = {"table4": lambda: draw_rows(evidence, settings, "pairs", "accuracy on unseen pairs, %")}
+    return Outcome(
+        findings=findings, figures=figures, notes=[PEOPLE, "R_sm with weight 0.5, R_w with 1; no IJB-C here."]
+    )
+
+
+def _list(values: Floats) -> str:
+    return ", ".join(f"{value:.2f}" for value in values)

@@ -1,0 +1,164 @@
+"""NormFace on pocket faces: Fig. 8 and Tables 1, 2, 4."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from hypersphere.plots import Panel, draw_panels
+from hypersphere.reproduce.experiment.drawings import curve, draw_rows
+from hypersphere.reproduce.experiment.evidence import PEOPLE, Evidence, experiment
+from hypersphere.reproduce.experiment.setting import CENTER, SOFTMAX, Setting, people
+from hypersphere.reproduce.experiment.verdict import over_seeds
+from hypersphere.reproduce.outcome import Outcome
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+WEIGHTS = (0.001, 0.01, 0.1, 1.0)
+_TUNED = (
+    "Fine-tuned ones: 12 epochs of softmax, then 8 of the loss named, at 0.4 of the rate: as many in all as the plain "
+    "softmax has."
+)
+
+_UNIT = ("prototype_norm=1.0", "renormalize=true")
+
+
+def tuned(title: str, head: str, *options: str) -> Setting:
+    """A softmax network, fine-tuned with another loss; options are of its head."""
+    stages = ("train.steps=372", "second.train.steps=248", "second.optimizer.lr=0.002")
+    own = (f"second.head.name={head}", *(f"second.head.{option}" for option in options))
+    return people(title, "softmax", *stages, *own)
+
+
+_BOTH = tuned("softmax, both normalised", "normface", "scale=16.0", *_UNIT)
+_CONTRASTIVE = {w: _BOTH.but(f"C-contrastive, {w:g}", f"second.head.add.c_contrastive.weight={w}") for w in WEIGHTS}
+_CENTERED = {
+    w: _BOTH.but(f"center, {w:g}", f"second.head.add.center.weight={w}", "second.head.add.center.normalize=true")
+    for w in WEIGHTS
+}
+
+
+@experiment("normface/fig8", [SOFTMAX, *_CONTRASTIVE.values(), *_CENTERED.values()])
+def loss_weights(evidence: Evidence) -> Outcome:
+    """Fig. 8: accuracy against the weight of an added loss."""
+    groups = {"softmax + C-contrastive": _CONTRASTIVE, "softmax + center": _CENTERED}
+    ranges = {
+        title: np.ptp([evidence.values(setting, "pairs") for setting in group.values()], axis=0)
+        for title, group in groups.items()
+    }
+    one, two = ranges.values()
+    findings = [evidence.row(setting, "pairs") for setting in (SOFTMAX, *_CONTRASTIVE.values(), *_CENTERED.values())]
+    findings.append(
+        evidence.judged(
+            over_seeds(two - one),
+            f"best minus worst over the weights, points, by seed: C-contrastive {_list(one)}; center {_list(two)}",
+            [*_CONTRASTIVE.values(), *_CENTERED.values()],
+            note=f"weights {', '.join(f'{w:g}' for w in WEIGHTS)}",
+        )
+    )
+
+    def figure() -> Figure:
+        lines = [curve(evidence, title, WEIGHTS, list(group.values()), "pairs") for title, group in groups.items()]
+        panel = Panel("both normalised", "weight of the added loss", "accuracy on unseen pairs, %", lines, log_x=True)
+        return draw_panels([panel], width=5.2, height=3.4)
+
+    return Outcome(findings=findings, figures={"fig8": figure}, notes=[PEOPLE, _TUNED])
+
+
+@experiment("normface/table1", [SOFTMAX])
+def normalised_or_not(evidence: Evidence) -> Outcome:
+    """Table 1: the features of a softmax network before and after they are normalised."""
+    findings = []
+    for row, name in (("inner product", "pairs inner"), ("Euclidean", "pairs euclidean")):
+        for column, outcome in (("before", name), ("after", "pairs")):
+            shown = SOFTMAX.but(f"{row}, {column}")
+            same = Evidence(evidence.job, {shown: evidence.records[SOFTMAX]})
+            findings.append(same.row(shown, outcome, paper=evidence.printed(row, column)))
+        sentence = f"normalising raises the accuracy of {row.replace('product', 'products')}"
+        findings.append(evidence.better(SOFTMAX, SOFTMAX, "pairs", against=name, sentence=sentence))
+    return Outcome(findings=findings, notes=[PEOPLE])
+
+
+_TABLE2 = {
+    "softmax, not normalised": SOFTMAX,
+    "softmax + center, not normalised": CENTER,
+    "softmax, features normalised": tuned("features normalised", "normface", "normalize=embeddings", "scale=16.0"),
+    "softmax, weights normalised": tuned("weights normalised", "normface", "normalize=prototypes", *_UNIT),
+    "softmax, both": _BOTH,
+    "softmax + center, both": _CENTERED[0.01],
+    "C-contrastive, both": tuned("C-contrastive alone", "c_contrastive", *_UNIT),
+    "C-triplet, both": tuned("C-triplet", "c_triplet", "negatives=hardest", *_UNIT),
+    "C-triplet + center, both": tuned("C-triplet + center", "c_triplet", "negatives=hardest", "center=true", *_UNIT),
+    "softmax + C-contrastive, both": _CONTRASTIVE[0.01],
+}
+
+
+@experiment("normface/table2", list(_TABLE2.values()))
+def fine_tuned(evidence: Evidence) -> Outcome:
+    """Table 2: losses with and without normalisation."""
+    findings = [
+        evidence.row(setting, "pairs", paper=evidence.printed(row, "accuracy")) for row, setting in _TABLE2.items()
+    ]
+    findings += [
+        evidence.better(setting, SOFTMAX, sentence=f"{row} is better than plain softmax")
+        for row, setting in _TABLE2.items()
+        if row.endswith(", both")
+    ]
+    settings = list(_TABLE2.values())
+    return Outcome(
+        findings=findings,
+        figures={"table2": lambda: draw_rows(evidence, settings, "pairs", "accuracy on unseen pairs, %")},
+        notes=[PEOPLE, _TUNED, "Softmax + dropout is left out: cnn4 has none."],
+    )
+
+
+_LIGHT = (
+    "data.grey=true",
+    "backbone.name=lightcnn9",
+    "backbone.dropout=0.3",
+    "optimizer.lr=0.001",
+    "train.batch_size=64",
+    "train.steps=500",
+)
+_PLAIN = people("softmax", "softmax", *_LIGHT)
+_TABLE4 = {
+    "softmax, normalised": people("softmax, normalised", "normface", *_LIGHT),
+    "C-contrastive, normalised": people("C-contrastive", "c_contrastive", *_LIGHT),
+    "softmax + C-contrastive, normalised": people(
+        "softmax + C-contrastive", "normface", "head.add.c_contrastive.weight=0.01", *_LIGHT
+    ),
+}
+
+
+_HARDLY = 60.0
+"""Accuracy on pairs, in per cent, below which a network has hardly trained."""
+
+
+@experiment("normface/table4", [_PLAIN, *_TABLE4.values()])
+def light_cnn(evidence: Evidence) -> Outcome:
+    """Table 4: LightCNN with and without normalisation."""
+    findings = [evidence.row(_PLAIN, "pairs", paper=evidence.printed("softmax", "accuracy"))]
+    mirror = evidence.printed("softmax + mirror", "accuracy")
+    findings.append(evidence.row(_PLAIN, "pairs mirror", paper=mirror))
+    for row, setting in _TABLE4.items():
+        printed = evidence.printed(row, "accuracy")
+        findings.append(evidence.row(setting, "pairs mirror", paper=printed))
+    for row, setting in _TABLE4.items():
+        said = f"{row} is better than plain softmax, both with mirror images"
+        findings.append(evidence.better(setting, _PLAIN, "pairs mirror", sentence=said))
+    settings = [_PLAIN, *_TABLE4.values()]
+    weak = [setting.title for setting in settings if evidence.mean(setting, "pairs") < _HARDLY]
+    untrained = (
+        [f"Hardly trained, so that their losing says little: {'; '.join(weak)} (a guess has 50 %)."] if weak else []
+    )
+    return Outcome(
+        findings=findings,
+        figures={"table4": lambda: draw_rows(evidence, settings, "pairs mirror", "accuracy on unseen pairs, %")},
+        notes=[PEOPLE, "Here LightCNN-9 on grey images, 8 epochs from scratch; the paper fine-tunes.", *untrained],
+    )
+
+
+def _list(values: np.ndarray) -> str:
+    return ", ".join(f"{value:.2f}" for value in values)

@@ -1,0 +1,232 @@
+"""SphereFace on pocket faces: Figs. 2, 5, 10 and Tables 3, 4, 6."""
+
+from __future__ import annotations
+
+import itertools
+from typing import TYPE_CHECKING
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from hypersphere.geometry import normalize
+from hypersphere.plots import Line, Panel, draw_features, draw_panels, draw_spheres
+from hypersphere.reproduce.experiment.drawings import draw_rows
+from hypersphere.reproduce.experiment.evidence import CLASSES, PEOPLE, Evidence, Floats, difference, experiment
+from hypersphere.reproduce.experiment.record import Record
+from hypersphere.reproduce.experiment.setting import A_SOFTMAX, CENTER, SOFTMAX, Setting, features, people
+from hypersphere.reproduce.experiment.verdict import of_correlation, over_seeds
+from hypersphere.reproduce.outcome import Finding, Outcome
+from hypersphere.reproduce.papers.largest_margins.imbalanced import TAILED, TAILED_COUNTS
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+_SHOWN = 100
+
+
+def spread_ratio(record: Record) -> float:
+    """Mean angle of features to the mean direction of their class, over the smallest angle between two of these."""
+    points = normalize(torch.from_numpy(record.arrays["features"]).double(), eps=0.0)
+    labels = torch.from_numpy(record.arrays["labels"].astype(np.int64))
+    means = normalize(torch.stack([points[labels == c].mean(0) for c in range(int(labels.max()) + 1)]), eps=0.0)
+    within = (points * means[labels]).sum(1).clamp(-1, 1).acos().mean()
+    cosines = (means @ means.T).fill_diagonal_(-1).clamp(-1, 1)
+    return float(within / cosines.max().acos())
+
+
+def ratios(evidence: Evidence, setting: Setting) -> Floats:
+    """`spread_ratio` of every seed; NaN where training stopped itself."""
+    return np.array([np.nan if record.stopped else spread_ratio(record) for record in evidence.records[setting]])
+
+
+def falling(evidence: Evidence, before: Setting, after: Setting) -> Finding:
+    """That the ratio is smaller for one setting than for the one before."""
+    one, two = ratios(evidence, before), ratios(evidence, after)
+    sentence = f"angles within a class over those between classes fall from {before.title} to {after.title}"
+    text = f"{one.mean():.3f}, then {two.mean():.3f}{difference(two - one, 3)}"
+    return evidence.judged(over_seeds(one - two), text, (before, after), sentence=sentence)
+
+
+def drawn(evidence: Evidence, setting: Setting, images: int = _SHOWN) -> tuple[str, Tensor, Tensor]:
+    """Title, features and labels of the first seed, so many of every class."""
+    labels = evidence.first(setting, "labels").astype(np.int64)
+    chosen = np.concatenate([np.flatnonzero(labels == c)[:images] for c in np.unique(labels)])
+    points = torch.from_numpy(evidence.first(setting, "features")[chosen])
+    return setting.title, points, torch.from_numpy(labels[chosen])
+
+
+_TWO = (
+    features("softmax", "softmax", count=2, dim=2),
+    features("modified softmax", "modified_softmax", count=2, dim=2),
+    features("A-Softmax, m = 4", "sphereface", "head.margin=4", count=2, dim=2),
+)
+
+
+@experiment("sphereface/fig2", _TWO)
+def two_people(evidence: Evidence) -> Outcome:
+    """Fig. 2: 2-D features of two people."""
+    return Outcome(
+        findings=[falling(evidence, *_TWO[:2]), falling(evidence, *_TWO[1:])],
+        figures={"fig2": lambda: draw_features([drawn(evidence, setting, 200) for setting in _TWO])},
+        notes=[CLASSES, "Two people with 200 images each, whose features are measured and drawn."],
+    )
+
+
+_SIX = tuple(features(f"m = {m}", "sphereface", f"head.margin={m}") for m in (1, 2, 3, 4))
+
+
+@experiment("sphereface/fig5", _SIX)
+def six_people(evidence: Evidence) -> Outcome:
+    """Fig. 5: 3-D features of six people, and the angles of their pairs."""
+
+    def spheres() -> Figure:
+        panels = []
+        for setting in _SIX:
+            title, points, labels = drawn(evidence, setting, 40)
+            prototypes = torch.from_numpy(evidence.first(setting, "prototypes"))
+            panels.append((title, normalize(prototypes), normalize(points), labels))
+        return draw_spheres(panels)
+
+    def angles() -> Figure:
+        panels = []
+        for setting in _SIX:
+            title, points, labels = drawn(evidence, setting)
+            between = (normalize(points) @ normalize(points).T).clamp(-1, 1).acos().rad2deg()
+            upper = torch.ones_like(between, dtype=torch.bool).triu(1)
+            same = labels[:, None] == labels
+            bins = np.linspace(0, 180, 61)
+            lines = []
+            for label, chosen in (("one person", same & upper), ("two people", ~same & upper)):
+                counts = np.histogram(between[chosen].numpy(), bins)[0]
+                lines.append(Line(label, (bins[1:] + bins[:-1]) / 2, counts / counts.sum()))
+            panels.append(Panel(title, "angle between two images, degrees", "share of pairs", lines))
+        return draw_panels(panels)
+
+    return Outcome(
+        findings=[falling(evidence, before, after) for before, after in itertools.pairwise(_SIX)],
+        figures={"fig5": spheres, "angles": angles},
+        notes=[CLASSES, "Six people with 200 images each; lambda of the annealing falls to 5."],
+    )
+
+
+_BY_CHANCE = 0.165
+"""A correlation over 100 classes is larger by chance one time in twenty."""
+
+
+@experiment("sphereface/fig10", [SOFTMAX, TAILED])
+def biases(evidence: Evidence) -> Outcome:
+    """Fig. 10: the biases of the last layer, and how they go with the size of a class."""
+    spreads = evidence.values(SOFTMAX, "logit spread")
+    all_biases = [record.arrays.get("bias", np.full(1, np.nan)) for record in evidence.records[SOFTMAX]]
+    shares = np.array([bias.std() for bias in all_biases]) / spreads
+
+    tailed = [record.arrays.get("bias", np.full(100, np.nan)) for record in evidence.records[TAILED]]
+    correlations = [float(np.corrcoef(bias, TAILED_COUNTS)[0, 1]) for bias in tailed]
+
+    def histogram() -> Figure:
+        bins = np.linspace(-1, 1, 81) * max(float(np.abs(bias).max()) for bias in all_biases)
+        lines = [
+            Line(f"seed {seed}", (bins[1:] + bins[:-1]) / 2, np.histogram(bias, bins)[0])
+            for seed, bias in zip(evidence.job.seeds, all_biases, strict=True)
+        ]
+        points = [
+            Line(f"seed {seed}", TAILED_COUNTS, bias, "o")
+            for seed, bias in zip(evidence.job.seeds, tailed, strict=True)
+        ]
+        return draw_panels(
+            [
+                Panel("softmax, 200 people, 20 images each", "bias", "people", lines),
+                Panel("softmax, 100 people, long-tailed", "training images of the person", "bias", points),
+            ],
+            width=4.8,
+        )
+
+    claim = evidence.judged(
+        over_seeds(0.1 - shares),
+        f"deviation of the biases over that of the logits: {', '.join(f'{share:.3f}' for share in shares)}",
+        (SOFTMAX,),
+        note="near zero: below 0.1. All classes have 20 images, so nothing asks for a bias",
+    )
+    grows = evidence.judged(
+        of_correlation(float(np.mean(correlations)), len(TAILED_COUNTS)),
+        ", ".join(f"{correlation:+.2f}" for correlation in correlations),
+        (TAILED,),
+        sentence="the bias of a class grows with its number of images: correlation over 100 people with 60 to 3 images",
+    )
+    return Outcome(findings=[claim, grows], figures={"fig10": histogram}, notes=[PEOPLE])
+
+
+_MARGINS = (SOFTMAX, *A_SOFTMAX.values())
+
+
+@experiment("sphereface/table3", _MARGINS)
+def margins(evidence: Evidence) -> Outcome:
+    """Table 3: accuracy for m = 1 .. 4."""
+    columns = ("softmax", "m = 1", "m = 2", "m = 3", "m = 4")
+    findings = [
+        evidence.row(setting, "pairs", paper=f"LFW {evidence.job.entry.printed(f'LFW, {column}')}")
+        for setting, column in zip(_MARGINS, columns, strict=True)
+    ]
+    findings += [evidence.better(A_SOFTMAX[m], A_SOFTMAX[m - 1]) for m in (2, 3, 4)]
+    findings += [evidence.better(A_SOFTMAX[m], SOFTMAX, equal=True) for m in (1, 2, 3, 4)]
+    return Outcome(
+        findings=findings,
+        figures={"table3": lambda: draw_rows(evidence, _MARGINS, "pairs", "accuracy on unseen pairs, %")},
+        notes=[PEOPLE, "lambda of the annealing falls to 5, as in the released code, but by step 199."],
+    )
+
+
+_PAIRED = ("train.sampler=identity", "train.images_per_identity=4")
+_OTHERS = {
+    "Softmax Loss": SOFTMAX,
+    "Softmax+Contrastive": people("softmax + contrastive", "softmax", "head.add.contrastive.weight=0.1", *_PAIRED),
+    "Triplet Loss": people("triplet", "triplet", "head.mining=semihard", *_PAIRED),
+    "L-Softmax Loss": people("L-Softmax", "l_softmax"),
+    "Softmax+Center Loss": CENTER,
+    "SphereFace": A_SOFTMAX[4],
+}
+
+
+@experiment("sphereface/table4", list(_OTHERS.values()))
+def other_losses(evidence: Evidence) -> Outcome:
+    """Table 4: SphereFace beside five others."""
+    findings = [evidence.row(setting, "pairs", paper=evidence.printed(row, "LFW")) for row, setting in _OTHERS.items()]
+    ours = _OTHERS["SphereFace"]
+    findings += [evidence.better(ours, setting) for setting in _OTHERS.values() if setting is not ours]
+    settings = list(_OTHERS.values())
+    return Outcome(
+        findings=findings,
+        figures={"table4": lambda: draw_rows(evidence, settings, "pairs", "accuracy on unseen pairs, %")},
+        notes=[PEOPLE, "Other authors' systems of the paper's table are not trained here."],
+    )
+
+
+_ABLATION = {
+    "A: softmax with ReLU and biases": people("A: softmax, ReLU, biases", "softmax", "backbone.last_relu=true"),
+    "B: last ReLU removed": Setting("B: last ReLU removed", SOFTMAX.overrides),
+    "C: biases removed": people("C: biases removed", "softmax", "head.bias=false"),
+    "D: weights normalised": Setting("D: weights normalised", A_SOFTMAX[1].overrides),
+    "E: A-Softmax, m = 2": Setting("E: m = 2", A_SOFTMAX[2].overrides),
+    "F: A-Softmax, m = 3": Setting("F: m = 3", A_SOFTMAX[3].overrides),
+    "G: A-Softmax, m = 4": Setting("G: m = 4", A_SOFTMAX[4].overrides),
+}
+
+
+@experiment("sphereface/table6", list(_ABLATION.values()))
+def ablation(evidence: Evidence) -> Outcome:
+    """Table 6: what each change does to accuracy and to the angular Fisher score."""
+    findings = []
+    for row, setting in _ABLATION.items():
+        findings.append(evidence.row(setting, "pairs", paper=evidence.printed(row, "accuracy")))
+        printed = evidence.printed(row, "angular Fisher score")
+        findings.append(evidence.row(setting, "fisher", paper=printed))
+    steps = list(_ABLATION.values())
+    for before, after in itertools.pairwise(steps):
+        said = f"the score falls from {before.title} to {after.title}"
+        findings.append(evidence.larger("fisher", before, after, sentence=said))
+    return Outcome(
+        findings=findings,
+        figures={"table6": lambda: draw_rows(evidence, steps, "fisher", "angular Fisher score of unseen people")},
+        notes=[PEOPLE, "After a last ReLU some embeddings are zero: the score leaves these out."],
+    )

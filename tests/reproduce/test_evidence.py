@@ -1,0 +1,262 @@
+"""Judging: gains with intervals, sentences that hold and that do not, on records made by hand."""
+
+import math
+from collections.abc import Iterator
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from hypersphere.evaluation.statistics.paired_tests import compare_accuracy
+from hypersphere.reproduce import Entry, Job, find_item, load_catalogue
+from hypersphere.reproduce.experiment import evidence as module
+from hypersphere.reproduce.experiment import measure
+from hypersphere.reproduce.experiment.evidence import Evidence, gain_of, interval, settings_of, subjects_of
+from hypersphere.reproduce.experiment.measure import probes, unseen_pairs
+from hypersphere.reproduce.experiment.record import Record
+from hypersphere.reproduce.experiment.run import Gathered
+from hypersphere.reproduce.experiment.setting import Setting, people, unique
+
+ENTRY = Entry(id="p/table1", title="t", kind="pocket", claim="c.")
+GOOD, BAD, DEAD = people("good", "softmax"), people("bad", "normface"), people("dead", "coco")
+
+
+_FEW = 2000
+"""Pairs that tests judge: enough for an interval."""
+
+
+def evidence(good: float = 0.9, bad: float = 0.8, seeds: int = 3) -> Evidence:
+    """Decisions that are right with these probabilities; the third setting stopped itself."""
+    records = {}
+    for number, (setting, share) in enumerate(((GOOD, good), (BAD, bad))):
+        rng = np.random.default_rng(number)
+        records[setting] = [
+            Record("x", seed, 1.0, numbers={"pairs": 100 * share + seed}, arrays={"pairs": rng.random(_FEW) < share})
+            for seed in range(seeds)
+        ]
+    records[DEAD] = [Record("x", seed, 1.0, stopped="polar collapse") for seed in range(seeds)]
+    return Evidence(Job(entry=ENTRY, seeds=tuple(range(seeds))), records)
+
+
+@pytest.fixture
+def few_pairs(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """2,000 pairs of unseen people instead of 12,000."""
+    module._unseen_subjects.cache_clear()
+    monkeypatch.setattr(measure, "PAIRS", _FEW)
+    yield
+    module._unseen_subjects.cache_clear()
+
+
+def test_a_gain_is_the_difference_of_means_in_points() -> None:
+    worse = np.array([[1.0, 0.0, 0.0, 1.0], [0.0, 0.0, 1.0, 1.0]])
+    better = np.array([[1.0, 1.0, 1.0, 1.0], [1.0, 0.0, 1.0, 1.0]])
+    people_ = np.arange(4)
+    gain = gain_of(worse, better, (people_, people_))
+    assert gain.value == pytest.approx(100 * 3 / 8)
+    assert gain.seeds == pytest.approx((50.0, 25.0))
+    assert gain.low <= gain.value <= gain.high
+
+
+def test_the_interval_of_a_gain_is_over_people_and_over_runs() -> None:
+    rng = np.random.default_rng(0)
+    worse, better = (rng.random((3, 400)) < share for share in (0.7, 0.8))
+    people_ = (rng.integers(0, 40, 400), rng.integers(0, 40, 400))
+    one = gain_of(worse[:1].astype(float), better[:1].astype(float), people_)
+    estimate = compare_accuracy(worse[0], better[0], subjects=people_).estimate
+    assert (one.low, one.high) == pytest.approx((100 * estimate.low, 100 * estimate.high))
+    better[2] = worse[2]  # a run without any gain widens the interval
+    three = gain_of(worse.astype(float), better.astype(float), people_)
+    alone = gain_of(np.tile(worse.mean(0), (3, 1)), np.tile(better.mean(0), (3, 1)), people_)
+    assert three.value == pytest.approx(alone.value)
+    assert three.half_width > 1.2 * alone.half_width
+
+
+@pytest.mark.usefixtures("few_pairs")
+def test_better_and_not_better() -> None:
+    found = evidence()
+    won = found.better(GOOD, BAD)
+    assert (won.verdict, won.detectable is not None) == ("held", True)
+    assert "seeds" in won.ours
+    assert found.better(BAD, GOOD).verdict == "contradicted"
+    assert found.better(BAD, GOOD, equal=True).verdict == "contradicted"
+    same = evidence(0.85, 0.85)
+    assert same.better(GOOD, BAD).verdict == "undecided"
+    assert same.better(GOOD, BAD, equal=True).verdict == "undecided"  # 2,000 pairs are too few for half a point
+    assert found.better(GOOD, GOOD, equal=True).verdict == "held"
+
+
+@pytest.mark.usefixtures("few_pairs")
+def test_a_run_that_stopped_decides_nothing() -> None:
+    found = evidence()
+    row = found.row(DEAD, "pairs")
+    assert (row.ours, row.verdict, row.note) == ("not measured", None, "seed 0 stopped: polar collapse")
+    for finding in (found.better(DEAD, GOOD), found.better(GOOD, DEAD), found.larger("pairs", DEAD, GOOD)):
+        assert (finding.verdict, finding.detectable) == ("undecided", None)
+        assert finding.note == "dead: seed 0 stopped: polar collapse"
+    with pytest.raises(ValueError, match="dead: no seed trained; seed 0 stopped"):
+        found.first(DEAD, "features")
+
+
+@pytest.mark.usefixtures("few_pairs")
+@pytest.mark.parametrize(("share", "verdict"), [(94.9, "undecided"), (95.0, "held")])
+def test_a_run_that_did_not_fit_decides_nothing(share: float, verdict: str) -> None:
+    found = evidence()
+    for record in found.records[BAD]:
+        record.numbers["train accuracy"] = share  # type: ignore[index]
+    for finding in (found.better(GOOD, BAD), found.larger("pairs", GOOD, BAD)):
+        assert (finding.verdict, finding.alone) == (verdict, "held" if verdict == "undecided" else None)
+        assert finding.note == ("" if verdict == "held" else "bad did not fit: 94.9 % of the training images right")
+
+
+def test_larger_needs_an_interval_over_seeds() -> None:
+    found = evidence()
+    assert found.larger("pairs", GOOD, BAD).verdict == "held"
+    assert found.larger("pairs", GOOD, BAD).ours.endswith("by seed +10.000, +10.000, +10.000")
+    assert found.larger("pairs", BAD, GOOD).verdict == "contradicted"
+    for seed, value in enumerate((80.1, 83.0, 92.0)):  # larger in every seed, but by 0.1, 2 and 10
+        found.records[GOOD][seed] = Record("x", seed, 1.0, numbers={"pairs": value})  # type: ignore[index]
+    assert found.larger("pairs", GOOD, BAD).verdict == "undecided"
+    assert evidence(seeds=1).larger("pairs", GOOD, BAD).verdict == "undecided"
+
+
+@pytest.mark.usefixtures("few_pairs")
+def test_the_best_must_be_inside() -> None:
+    found = evidence()
+    other = people("other", "arcface")
+    found.records[other] = evidence(0.7).records[GOOD]  # type: ignore[index]
+    inside = found.best_inside([BAD, GOOD, other], "pairs", none=BAD)
+    assert [finding.verdict for finding in inside] == ["held", "held"]
+    assert found.best_inside([GOOD, BAD, other], "pairs")[0].verdict == "contradicted"
+    assert found.best_inside([GOOD, DEAD, BAD], "pairs")[0].verdict == "undecided"
+
+
+def test_students_interval() -> None:
+    values = np.array([1.0, 2.0, 4.0])
+    half = 4.302653 * values.std(ddof=1) / math.sqrt(3)
+    assert interval(values, ".3f") == f"{7 / 3 - half:.3f} to {7 / 3 + half:.3f}"
+
+
+def test_an_interval_of_per_cents_stays_within_them() -> None:
+    values = np.array([50.0, 60.0, 95.0])
+    assert interval(values, ".1f").endswith(" to 127.0")
+    assert interval(values, ".1f", (0.0, 100.0)).endswith(" to 100.0")
+    found = evidence()
+    found.records[GOOD] = [Record("x", n, 1.0, numbers={"pairs": value}) for n, value in enumerate(values)]  # type: ignore[index]
+    assert found.row(GOOD, "pairs").ours.endswith(" to 100.00)")
+
+
+def test_decisions_know_their_people() -> None:
+    left, right = subjects_of(GOOD, "pairs")
+    _, _, same = unseen_pairs()
+    assert ((left == right) == same).all()
+    assert len(subjects_of(GOOD, "probes")[0]) == len(probes()) == 3600
+    assert len(subjects_of(GOOD, "precisions")[0]) == 400
+
+
+ITEMS = [entry.id for entry in load_catalogue().select(kind="pocket")]
+
+
+def fake_record(setting: Setting, seed: int, rng: np.random.Generator) -> Record:
+    """A record with everything that any item asks for, at random."""
+    data, dim = setting.recipe(seed).data, setting.recipe(seed).backbone["dim"]
+    histogram = rng.integers(1, 50, 80)
+    if setting.measure == "people":
+        names = ("pairs", "pairs inner", "pairs euclidean", "pairs mirror", "probes", "precisions", "rank-1", "rank-10")
+        numbers = {name: rng.uniform(80, 95) for name in (*names, "fisher", "logit spread", "range", "separation")}
+        arrays = {name: rng.random(40) < 0.9 for name in names[:4]}
+        arrays |= {"probes": rng.random(180) < 0.6, "precisions": rng.random(20), "bias": rng.normal(size=200)}
+        arrays |= {"histogram same": histogram, "histogram other": histogram}
+        return Record("x", seed, 1.0, "m", "", numbers, arrays)
+    names = ("accuracy", "similarity", "sample margin", "class margin")
+    numbers = {name: rng.uniform(0.1, 0.9) for name in names}
+    arrays = {
+        "samples": rng.random(100 * data.identities) < 0.8,
+        "histogram similarity": histogram,
+        "histogram margin": histogram,
+        "history": np.cumsum(rng.random((10, 4)), 0),
+        "bias": rng.normal(size=100),
+    }
+    if setting.measure == "features":
+        labels = np.repeat(np.arange(data.identities), 200)
+        arrays |= {
+            "labels": labels,
+            "features": rng.normal(size=(len(labels), dim)).astype(np.float32),
+            "prototypes": rng.normal(size=(data.identities, dim)).astype(np.float32),
+        }
+    return Record("x", seed, 1.0, "m", "", numbers, arrays)
+
+
+@pytest.mark.usefixtures("small")
+@pytest.mark.parametrize("stopped", [False, True], ids=["trained", "stopped"])
+@pytest.mark.parametrize("name", ITEMS)
+def test_every_item_judges_what_it_is_given(name: str, stopped: bool) -> None:
+    """Random records, or all runs stopped: findings are made either way, and a sentence is judged or left open."""
+    job = Job(entry=load_catalogue()[name], seeds=(0, 1))
+    runs = unique(settings_of(job), (0, 1))
+    rng = np.random.default_rng(0)
+    records = {
+        key: Record("x", seed, 1.0, stopped="polar collapse") if stopped else fake_record(setting, seed, rng)
+        for key, (setting, seed) in runs.items()
+    }
+    run = find_item(name)
+    assert run is not None
+    outcome = run(replace(job, gathered=Gathered(records)))
+    judged = [finding for finding in outcome.findings if finding.verdict is not None]
+    if stopped:
+        assert judged or any(finding.ours == "not measured" for finding in outcome.findings)
+        assert not any("nan" in finding.ours for finding in outcome.findings)
+    else:
+        assert judged
+        assert outcome.figures or name == "normface/table1"
+        for draw in outcome.figures.values():
+            draw()
+
+
+@pytest.mark.usefixtures("small")
+def test_the_crash_of_a_rival_is_no_win() -> None:
+    """Label noise: where ArcFace falls to chance, SphereFace2 has won nothing."""
+    job = Job(entry=load_catalogue()["sphereface2/fig10"], seeds=(0, 1))
+    rng, records = np.random.default_rng(0), {}
+    for key, (setting, seed) in unique(settings_of(job), (0, 1)).items():
+        record = fake_record(setting, seed, rng)
+        if setting.title.startswith("ArcFace, noise"):
+            record.numbers["pairs"] = 52.0  # type: ignore[index]
+        records[key] = record
+    run = find_item(job.entry.id)
+    assert run is not None
+    outcome = run(replace(job, gathered=Gathered(records)))
+    against = [finding for finding in outcome.findings if "than ArcFace" in finding.what]
+    assert len(against) == 4
+    for finding in against:
+        assert (finding.verdict, finding.alone is not None) == ("undecided", True)
+        assert finding.note == "a run has 52.0 % of the pairs right: a crash decides nothing"
+
+
+def test_a_failed_run_fails_its_own_item_alone() -> None:
+    job = Job(entry=load_catalogue()["normface/table1"])
+    (setting,) = settings_of(job)
+    run = find_item(job.entry.id)
+    assert run is not None
+    failures = {setting.key(0): "softmax, seed 0: OSError: full", "k": "another's"}
+    with pytest.raises(ValueError, match="normface/table1: 1 runs failed, first softmax, seed 0: OSError: full"):
+        run(replace(job, gathered=Gathered({}, failures)))
+
+
+@pytest.mark.usefixtures("small")
+@pytest.mark.parametrize("name", ["sphereface/table6", "largest-margins/table2", "largest-margins/fig9"])
+def test_one_stopped_run_leaves_its_own_sentences_open(name: str) -> None:
+    """What is about the run is not measured, whatever else the text says; the rest is as it was."""
+    job = Job(entry=load_catalogue()[name], seeds=(0, 1))
+    runs, rng = unique(settings_of(job), (0, 1)), np.random.default_rng(0)
+    records = {key: fake_record(setting, seed, rng) for key, (setting, seed) in runs.items()}
+    run, (first, *_) = find_item(name), records
+    assert run is not None
+    whole = run(replace(job, gathered=Gathered(records))).findings
+    records[first] = Record("x", 0, 1.0, stopped="polar collapse")
+    cut = run(replace(job, gathered=Gathered(records))).findings
+    changed = [after for before, after in zip(whole, cut, strict=True) if before != after]
+    assert 0 < len(changed) < len(whole)
+    for finding in changed:
+        assert (finding.ours, finding.detectable) == ("not measured", None)
+        assert finding.verdict in (None, "undecided")
+        assert "stopped: polar collapse" in finding.note

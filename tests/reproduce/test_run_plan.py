@@ -1,0 +1,68 @@
+"""How long the runs take is said before they start: from records of this machine, or from measured steps."""
+
+from pathlib import Path
+
+import pytest
+
+from hypersphere.reproduce import Job, load_catalogue
+from hypersphere.reproduce.experiment import run_plan
+from hypersphere.reproduce.experiment.evidence import settings_of
+from hypersphere.reproduce.experiment.record import Record, describe_machine, write_record
+from hypersphere.reproduce.experiment.run_plan import estimate_seconds, plan_runs, steps_of
+from hypersphere.reproduce.experiment.setting import people
+
+ONE, TWO = people("one", "softmax"), people("two", "normface")
+LARGE = people("large", "softmax", "backbone.name=sfnet4")
+
+
+def never(*_: object, **__: object) -> float:
+    raise AssertionError("measured")
+
+
+def record(seconds: float, machine: str = "", stopped: str = "") -> Record:
+    return Record("one", 0, seconds, machine or describe_machine(), stopped)
+
+
+def test_every_setting_states_its_steps() -> None:
+    pocket = load_catalogue().select(kind="pocket")
+    settings = [setting for entry in pocket for setting in settings_of(Job(entry=entry))]
+    assert len(settings) > 200
+    assert all(steps_of(setting, 0) > 0 for setting in settings)
+
+
+def test_two_stages_have_the_steps_of_both() -> None:
+    assert steps_of(people("s", "softmax", "second.train.steps=30"), 0) == 650
+
+
+def test_records_of_this_machine_tell(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(run_plan, "_seconds_a_step", never)
+    write_record(tmp_path, ONE.key(0), record(62.0))
+    plan = plan_runs([ONE, TWO], (0, 1), tmp_path)
+    assert (len(plan.records), len(plan.left), plan.steps) == (1, 3, 3 * 620)
+    assert estimate_seconds(plan, tmp_path, jobs=1, device="cpu") == pytest.approx(3 * 62)
+    assert estimate_seconds(plan, tmp_path, jobs=2, device="cpu") == pytest.approx(1.5 * 62)
+    assert estimate_seconds(plan, tmp_path, jobs=8, device="cpu") == pytest.approx(62)
+
+
+def test_what_no_record_tells_is_measured_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    measured: list[str] = []
+
+    def seconds(recipe: object, *_: object, **__: object) -> float:
+        measured.append(recipe.backbone["name"])  # type: ignore[attr-defined]
+        return 0.5
+
+    monkeypatch.setattr(run_plan, "_seconds_a_step", seconds)
+    write_record(tmp_path, ONE.key(0), record(62.0, machine="another"))
+    write_record(tmp_path, ONE.key(1), record(62.0, stopped="a collapse"))
+    plan = plan_runs([ONE, TWO, LARGE], (0, 1), tmp_path)
+    assert estimate_seconds(plan, tmp_path, jobs=1, device="cpu") == pytest.approx(4 * 310)
+    assert sorted(measured) == ["cnn4", "sfnet4"]
+
+
+@pytest.mark.usefixtures("small")
+def test_a_few_steps_are_really_trained(tmp_path: Path) -> None:
+    tiny = ("data.identities=4", "data.images_per_identity=3", "train.batch_size=4")
+    plan = plan_runs([people("a", "softmax", *tiny), people("b", "no_such_loss", *tiny)], (0,), tmp_path)
+    assert estimate_seconds(plan, tmp_path, jobs=1, device="cpu") > 0
+    short = plan_runs([people("c", "softmax", *tiny, "train.steps=1")], (0,), tmp_path)
+    assert estimate_seconds(short, tmp_path, jobs=1, device="cpu") > 0

@@ -1,0 +1,215 @@
+"""Runs: each once, kept in a cache, taken up from it; one that breaks is reported and tried again."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from hypersphere.geometry import normalize
+from hypersphere.heads import create_head
+from hypersphere.pocket import PocketFaces
+from hypersphere.reproduce.experiment import measure, painted
+from hypersphere.reproduce.experiment.measure import Mirrored, measure_classes, measure_people
+from hypersphere.reproduce.experiment.painted import training_images
+from hypersphere.reproduce.experiment.record import Record, read_record, record_path, write_record
+from hypersphere.reproduce.experiment.run import Count, gather, train_and_measure
+from hypersphere.reproduce.experiment.setting import Setting, classes, features, people, unique
+from hypersphere.training.recipe import DataSettings
+
+ONE, TWO = people("one", "softmax"), people("two", "normface")
+SAME = Setting("one", ONE.overrides, "classes")
+TINY = ("data.identities=4", "data.images_per_identity=3", "train.steps=2", "train.batch_size=4")
+
+
+def uncounted(steps: int) -> None:
+    pass
+
+
+class Counting:
+    """Trains nothing, and counts; breaks where it is told to."""
+
+    def __init__(self, breaks: str = "") -> None:
+        self.calls: list[tuple[str, int]] = []
+        self.breaks = breaks
+
+    def __call__(self, setting: Setting, seed: int, cache: Path, device: str, count: Count) -> Record:
+        self.calls.append((setting.title, seed))
+        count(20)
+        if setting.title == self.breaks:
+            raise OSError("disk full")
+        return Record(setting.title, seed, 0.1, numbers={"pairs": 90.0 + seed}, arrays={"pairs": np.array([True])})
+
+
+def test_a_run_is_made_once(tmp_path: Path) -> None:
+    runner, shown = Counting(), []
+    again = Setting("one by another name", ONE.overrides)
+    got = gather(
+        [ONE, again, TWO], (0, 1), tmp_path, runner=runner, progress=lambda done, total: shown.append((done, total))
+    )
+    assert sorted(runner.calls) == [("one by another name", 0), ("one by another name", 1), ("two", 0), ("two", 1)]
+    assert shown[:3] == [(20, 4 * 620), (620, 4 * 620), (640, 4 * 620)]
+    assert shown[-1] == (4 * 620, 4 * 620)
+    assert not got.failures
+    more = Counting()
+    got = gather([ONE, TWO], (0, 1, 2), tmp_path, runner=more)
+    assert sorted(more.calls) == [("one", 2), ("two", 2)]
+    assert got.records[ONE.key(1)].numbers == {"pairs": 91.0}
+
+
+def test_a_run_that_breaks_is_reported_and_tried_again(tmp_path: Path) -> None:
+    shown: list[int] = []
+    broken = Counting(breaks="one")
+    got = gather([ONE, TWO], (0,), tmp_path, runner=broken, progress=lambda done, total: shown.append(done))
+    assert shown == [20, 620, 640, 1240]  # what a broken run leaves out is counted too
+    assert got.failures == {ONE.key(0): "one, seed 0: OSError: disk full"}
+    assert set(got.records) == {TWO.key(0)}
+    better = Counting()
+    assert not gather([ONE, TWO], (0,), tmp_path, runner=better).failures
+    assert better.calls == [("one", 0)]
+
+
+def test_the_key_is_of_what_matters() -> None:
+    assert ONE.key(0) == Setting("other title", ONE.overrides).key(0)
+    keys = {
+        ONE.key(0),
+        ONE.key(1),
+        TWO.key(0),
+        SAME.key(0),
+        ONE.but("x", "head.bias=false").key(0),
+    }
+    assert len(keys) == 5
+
+
+def test_seeds_come_one_by_one_and_large_networks_first() -> None:
+    big = people("big", "softmax", "backbone.name=lightcnn9")
+    order = [(setting.title, seed) for setting, seed in unique([ONE, big], (0, 1)).values()]
+    assert order == [("big", 0), ("one", 0), ("big", 1), ("one", 1)]
+
+
+def test_a_record_comes_back(tmp_path: Path) -> None:
+    assert read_record(tmp_path, "k") is None
+    record = Record("t", 3, 1.234, "m", "why", {"a": 0.5}, {"x": np.arange(3)})
+    write_record(tmp_path, "k", record)
+    found = read_record(tmp_path, "k")
+    assert found is not None
+    assert (found.title, found.seed, found.seconds, found.stopped, found.numbers) == ("t", 3, 1.23, "why", {"a": 0.5})
+    assert found.arrays["x"].tolist() == [0, 1, 2]
+    record_path(tmp_path, "k").write_bytes(b"no")
+    with pytest.raises(ValueError, match=r"k\.npz: no readable record"):
+        read_record(tmp_path, "k")
+
+
+def test_images_are_painted_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    faces = PocketFaces(num_identities=3, images_per_identity=2, size=16)
+    first = painted.painted(faces, tmp_path)
+    monkeypatch.setattr(PocketFaces, "batch", None)
+    again = painted.painted(PocketFaces(num_identities=3, images_per_identity=2, size=16), tmp_path)
+    assert torch.equal(first.batch([4, 0]), again.batch([4, 0]))
+    monkeypatch.undo()
+    assert torch.equal(again.batch([4, 0]), faces.batch([4, 0]))
+
+
+def test_new_images_are_not_those_trained_on(tmp_path: Path) -> None:
+    data = DataSettings(identities=3, images_per_identity=4, size=(16, 16), imbalance="step", imbalance_ratio=2.0)
+    train, new = training_images(data, tmp_path, new=True)
+    assert new is not None
+    assert np.bincount(train.labels).tolist() == [4, 2, 2]
+    assert np.bincount(new.labels).tolist() == [painted.NEW_IMAGES] * 3
+    seen = {image.tobytes() for image in train.batch(range(len(train))).numpy()}
+    assert not seen & {image.tobytes() for image in new.batch(range(len(new))).numpy()}
+    plain, none = training_images(DataSettings(identities=3, images_per_identity=4, size=(16, 16)), tmp_path)
+    assert (len(plain), none) == (12, None)
+
+
+def test_people_are_measured_as_plain_loops_do(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(measure, "PAIRS", 200)
+    generator = torch.Generator().manual_seed(0)
+    centres = torch.randn(400, 8, generator=generator, dtype=torch.float64)
+    vectors = (centres.repeat_interleave(10, 0) + 0.5 * torch.randn(4000, 8, generator=generator)).float()
+
+    def embed(source: object) -> torch.Tensor:
+        return vectors
+
+    numbers, arrays = measure_people(embed, Mirrored(painted.painted(PocketFaces(2, 1, 16), tmp_path)))
+    unit = vectors.double() / vectors.double().norm(dim=1, keepdim=True)
+    found = [int((unit[::10] @ unit[i]).argmax()) == i // 10 for i in range(4000) if i % 10]
+    assert arrays["probes"].tolist() == found
+    precisions = []
+    gallery = [i for i in range(4000) if i % 10]
+    for person in range(3):
+        order = sorted(gallery, key=lambda i: -float(unit[i] @ unit[10 * person]))
+        ranks = [place for place, i in enumerate(order, start=1) if i // 10 == person]
+        precisions.append(np.mean([hit / rank for hit, rank in enumerate(ranks, start=1)]))
+    assert arrays["precisions"][:3] == pytest.approx(precisions, abs=1e-6)
+    assert numbers["pairs"] == 100 * arrays["pairs"].mean() > 80
+    assert arrays["pairs mirror"].tolist() == arrays["pairs"].tolist()
+    assert arrays["histogram same"].sum() == arrays["histogram other"].sum() == 100
+
+
+def test_classes_are_measured_as_plain_loops_do(tmp_path: Path) -> None:
+    head = create_head("softmax", dim=3, num_classes=4)
+    with torch.no_grad():
+        head.weight.copy_(torch.randn(4, 3, generator=torch.Generator().manual_seed(1)))
+        head.objective.bias.copy_(torch.tensor([0.0, 3.0, 0.0, -1.0]))
+    source = painted.painted(PocketFaces(4, 5, 16), tmp_path)
+    vectors = torch.randn(20, 3, generator=torch.Generator().manual_seed(2))
+    numbers, arrays = measure_classes(lambda _: vectors, head, source)
+    x, w = vectors.double(), head.weight.detach().double()
+    right, own, margins = [], [], []
+    bias = head.objective.bias.detach().double()
+    for i, label in enumerate(source.labels):
+        cosines = [float(x[i] @ w[c] / x[i].norm() / w[c].norm()) for c in range(4)]
+        logits = [float(x[i] @ w[c] + bias[c]) for c in range(4)]
+        right.append(int(np.argmax(logits)) == label)
+        own.append(cosines[label])
+        margins.append(cosines[label] - max(c for k, c in enumerate(cosines) if k != label))
+    assert arrays["samples"].tolist() == right
+    assert numbers["similarity"] == pytest.approx(np.mean(own), abs=1e-6)
+    assert numbers["sample margin"] == pytest.approx(np.mean(margins), abs=1e-6)
+    angles = [float(normalize(w[i : i + 1]) @ normalize(w[j : j + 1]).T) for i in range(4) for j in range(i)]
+    assert numbers["class margin"] == pytest.approx(np.degrees(np.arccos(max(angles))), abs=1e-4)
+
+
+@pytest.mark.usefixtures("small")
+def test_a_real_run_of_each_measure(tmp_path: Path) -> None:
+    seen = train_and_measure(people("p", "softmax", *TINY), 0, tmp_path, "cpu", uncounted)
+    assert len(seen.arrays["pairs"]) == 40
+    assert {"pairs", "probes", "precisions", "rank-1", "fisher", "class margin"} <= set(seen.numbers)
+    assert {"logit spread", "norm", "train accuracy"} <= set(seen.numbers)
+    known = classes("c", "cosface", "train.batch_size=4", "train.checkpoint_every=1", count=4, images=3, steps=2)
+    record = train_and_measure(known, 0, tmp_path, "cpu", uncounted)
+    assert record.arrays["history"][:, 0].tolist() == [1, 2]
+    assert len(record.arrays["samples"]) == 8
+    assert 0 <= record.numbers["train accuracy"] <= 100
+    pairs = train_and_measure(people("t", "triplet", *TINY), 0, tmp_path, "cpu", uncounted)
+    assert "train accuracy" not in pairs.numbers  # nothing trains its prototypes
+    toy = features("f", "sphereface2", "train.batch_size=4", count=3, dim=2, steps=2)
+    drawn = train_and_measure(toy, 0, tmp_path, "cpu", uncounted)
+    assert drawn.arrays["features"].shape == (600, 2)
+    assert drawn.arrays["bias"].shape == (1,)
+
+
+@pytest.mark.usefixtures("small")
+def test_the_same_run_is_the_same_record(tmp_path: Path) -> None:
+    one, two = (train_and_measure(people("p", "softmax", *TINY), 0, tmp_path, "cpu", uncounted) for _ in range(2))
+    assert one.numbers == two.numbers
+
+
+@pytest.mark.usefixtures("small")
+def test_a_collapse_is_a_record(tmp_path: Path) -> None:
+    wild = people("wild", "softmax", *TINY, "optimizer.name=sgd", "optimizer.lr=1e30", "train.log_every=1")
+    record = train_and_measure(wild, 0, tmp_path, "cpu", uncounted)
+    assert "the loss is" in record.stopped
+    assert not record.numbers
+
+
+@pytest.mark.slow
+def test_several_processes(tmp_path: Path) -> None:
+    settings = [people("a", "softmax", *TINY), people("b", "no_such_loss", *TINY)]
+    settings.append(classes("c", "cosface", "train.batch_size=4", count=3, images=3, steps=2))
+    shown: list[tuple[int, int]] = []
+    got = gather(settings, (0,), tmp_path, jobs=2, progress=lambda done, total: shown.append((done, total)))
+    assert shown[-1] == (6, 6)
+    assert len(got.records) == 2
+    assert "no_such_loss" in next(iter(got.failures.values()))

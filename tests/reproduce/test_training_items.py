@@ -1,0 +1,81 @@
+"""`hypersphere reproduce` of a pocket item, from training to page, and again from its cache."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from hypersphere.cli import main
+from hypersphere.reproduce.experiment import run, setting
+from hypersphere.reproduce.experiment.record import Record
+
+
+@pytest.fixture
+def tiny(small: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Two steps on four people."""
+    recipe = tmp_path / "tiny.toml"
+    size = "[data]\nidentities = 4\nimages_per_identity = 3\n[train]\nsteps = 2\nbatch_size = 4\n"
+    recipe.write_text(f'base = "{setting.RECIPE.resolve()}"\n{size}')
+    monkeypatch.setattr(setting, "RECIPE", recipe)
+    setting._recipe.cache_clear()
+    yield
+    setting._recipe.cache_clear()
+
+
+@pytest.mark.usefixtures("tiny")
+def test_from_training_to_page_and_again(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    command = ["reproduce", "normface/table1", "--seeds", "2", "--out", str(tmp_path / "out")]
+    assert main(command) == 0
+    text = capsys.readouterr().out
+    assert text.startswith("2 runs to train, 4 steps in all\nabout ")
+    assert "2 runs in" in text
+    assert text.index("2 runs in") < text.index("normface/table1: ")
+    assert "normalising raises the accuracy of inner products" in text
+    result = json.loads((tmp_path / "out" / "results" / "normface-table1.json").read_text())
+    assert result["seeds"] == [0, 1]
+    assert result["command"] == "hypersphere reproduce normface/table1 --seeds 2"
+    assert sum(finding.get("verdict") is not None for finding in result["findings"]) == 2
+    assert "2 runs of" in result["notes"][-1]
+    assert "Claim: Normalising the features" in (tmp_path / "out" / "normface.md").read_text()
+
+    def never(*_: object) -> Record:
+        raise AssertionError("trained again")
+
+    monkeypatch.setattr(run, "train_and_measure", never)
+    assert main(command) == 0
+    assert "to train" not in capsys.readouterr().out
+    again = json.loads((tmp_path / "out" / "results" / "normface-table1.json").read_text())
+    assert again["findings"] == result["findings"]
+
+
+@pytest.mark.usefixtures("tiny")
+def test_a_failed_run_is_said(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def breaks(*_: object) -> Record:
+        raise OSError("disk full")
+
+    monkeypatch.setattr(run, "train_and_measure", breaks)
+    assert main(["reproduce", "normface/table1", "--out", str(tmp_path / "out")]) == 2
+    shown = capsys.readouterr()
+    assert "failed: softmax, seed 0: OSError: disk full" in shown.out
+    assert "normface/table1: 1 runs failed" in shown.err
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["--jobs", "0"], "--jobs"),
+        (["--device", "tpu"], "device='tpu' is unknown"),
+        (["--device", "cuda"], "no CUDA"),
+    ],
+)
+def test_what_is_wrong_is_said(
+    words: list[str], message: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("torch.cuda.is_available", lambda: False)
+    assert main(["reproduce", "normface/table1", *words, "--out", str(tmp_path)]) == 2
+    assert message in capsys.readouterr().err
