@@ -117,8 +117,7 @@ def training_step(options: argparse.Namespace, device: str) -> Callable[[Tensor]
     torch.manual_seed(0)
     network = hs.create_backbone(options.backbone, dim=512, input_size=(options.size, options.size)).to(device)
     network.to(memory_format=torch.channels_last)
-    head = hs.create_head("cosface", dim=512, num_classes=CLASSES).to(device)
-    head.checked = False
+    head = hs.create_head("cosface", dim=512, num_classes=CLASSES, validate=False).to(device)
     parameters = [*network.parameters(), *head.parameters()]
     optimizer = hs.RowSGD(parameters, 0.001, momentum=0.9, weight_decay=5e-4, fused=device == "cuda")
     labels = torch.randint(CLASSES, (options.batch,), device=device)

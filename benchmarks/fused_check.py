@@ -26,8 +26,8 @@ from torch import Tensor, nn
 from torch.nn.functional import cross_entropy, linear, normalize
 
 import hypersphere as hs
-from hypersphere import engines
 from hypersphere.engines import PRECISIONS, Reduced, dense
+from hypersphere.engines import reduce as engine
 from hypersphere.engines.dense import reduce_dense
 from hypersphere.engines.spec import ReductionInputs
 from hypersphere.geometry import normalize as unit
@@ -152,9 +152,9 @@ def run(case: Case) -> list[str]:
     torch.use_deterministic_algorithms(True)
     started = time.perf_counter()
     x, labels, w = data(*case.size)
-    engines.reduce_dense = rounding_dense(case.precision)
+    engine.reduce_dense = rounding_dense(case.precision)
     expected = gradients(make_head(case, w.double(), engine="dense"), x.double(), labels)
-    engines.reduce_dense = reduce_dense
+    engine.reduce_dense = reduce_dense
     plain, exact = of_plain(case, x, labels, w) if case.size == LARGE and case.precision == "bfloat16" else ({}, {})
     chosen = case.options.get("negatives") == "hardest" or (case.loss == "sample_margin" and not case.options)
     limit = 1.5 if chosen and case.precision != "float32" else LIMITS[case.precision]

@@ -26,15 +26,16 @@ import torch
 from torch import Tensor
 
 import hypersphere as hs
-from hypersphere.engines import Reduction, Similarity, launch
+from hypersphere.engines import EngineOptions, Reduction, Similarity
 from hypersphere.engines.spec import ReductionInputs
+from hypersphere.engines.triton import launch
 from hypersphere.engines.triton.kernels import rows as row_kernels
 from hypersphere.engines.triton.launch import Launcher, Tile
 
 PARTS = ("steps", "stored", "prototypes", "embeddings", "sphereface2", "scores", "unit", "tuned")
 GIB = 2**30
 SIZES = (85_742, 1_000_000, 4_000_000, 10_000_000)
-SOFTMAX = Reduction("logsumexp", Similarity(), True, 1e-12, True)
+SOFTMAX = Reduction("logsumexp", normalize_embeddings=True)
 
 SCORES = [
     Tile(m, n, 64, 8, stages, 1, bool(flatten), bool(branch), 4)
@@ -101,7 +102,7 @@ def make_problem(rows: int, classes: int, dim: int, reduction: Reduction, scale:
     w = torch.randn(classes, dim, device="cuda", generator=generator)
     labels = torch.randint(classes, (rows,), device="cuda", generator=generator)
     x = torch.randn(rows, dim, device="cuda", generator=generator)
-    return ReductionInputs(x, w, labels, reduction, torch.full((1, 1), scale, device="cuda"), None, None, scale)
+    return ReductionInputs(x, w, torch.full((1, 1), scale, device="cuda"), None, None, labels, reduction, scale)
 
 
 def sweep(name: str, tiles: Iterable[Tile], run: Callable[[], Any], flop: float) -> dict[str, float | str]:
@@ -202,7 +203,7 @@ def by_steps(g: Tensor, unit: Tensor, step: int) -> Tensor:
 def binary_of(problem: ReductionInputs) -> ReductionInputs:
     """SphereFace2's reduction of the same vectors."""
     return problem._replace(
-        reduction=Reduction("softplus_sum", Similarity(3.0), True, 1e-12, True),
+        reduction=Reduction("softplus_sum", Similarity(3.0), normalize_embeddings=True),
         scale=torch.full((1, 1), 40.0, device="cuda"),
         offset=torch.full((1, 1), -10.0, device="cuda"),
     )
@@ -219,10 +220,8 @@ def compile_tile(part: str, tile: Tile, rows: int, dim: int) -> None:
 def whole_step(name: str, rows: int, dim: int, classes: int, budget: int | None, check: bool) -> dict[str, Any]:
     """Time and memory of forward and backward of a head, in GiB beyond parameters and inputs."""
     torch.cuda.empty_cache()
-    head = hs.create_head(
-        name, dim=dim, num_classes=classes, engine="triton", precision="bfloat16", budget=budget, device="cuda"
-    )
-    head.checked = False
+    options: dict[str, Any] = {"precision": "bfloat16", "budget": budget, "device": "cuda", "validate": False}
+    head = hs.create_head(name, dim=dim, num_classes=classes, engine="triton", **options)
     x = torch.randn(rows, dim, device="cuda", requires_grad=True)
     labels = torch.randint(classes, (rows,), device="cuda")
 
@@ -256,7 +255,7 @@ def whole_step(name: str, rows: int, dim: int, classes: int, budget: int | None,
         del captured, replay
     if check:
         results = []
-        for head.engine, head.chunk_size in (("triton", None), ("chunked", 2**16)):
+        for head.engine_options in (EngineOptions(engine="triton"), EngineOptions(engine="chunked", chunk_size=2**16)):
             loss = forward()
             loss.backward()  # type: ignore[no-untyped-call]
             results.append((loss.detach(), x.grad, head.weight.grad))

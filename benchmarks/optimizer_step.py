@@ -254,8 +254,7 @@ def head_steps(share: float) -> dict[str, Callable[[int, int], Callable[[], obje
     def maker(sample: float | None, stepped: bool) -> Callable[[int, int], Callable[[], object]]:
         def make(classes: int, dim: int) -> Callable[[], object]:
             settings: dict[str, Any] = {"precision": "bfloat16", "sample": sample, "device": "cuda"}
-            head = hs.create_head("arcface", dim=dim, num_classes=classes, **settings)
-            head.checked = False
+            head = hs.create_head("arcface", dim=dim, num_classes=classes, validate=False, **settings)
             kind: Any = hs.RowSGD if sample is not None else torch.optim.SGD
             optimizer = kind(head.parameters(), **SGD, fused=True)
             x = torch.randn(ROWS, dim, device="cuda", requires_grad=True)

@@ -16,6 +16,7 @@ import sys
 import tempfile
 import time
 from pathlib import Path
+from typing import Any
 
 import torch
 from torch import Tensor, distributed
@@ -120,8 +121,8 @@ def timed(name: str, classes: int, device: torch.device, group: distributed.Proc
     """Milliseconds of a forward and backward pass, the median of 20."""
     size = 1 if group is None else distributed.get_world_size()
     torch.manual_seed(0)
-    head = hs.create_head(name, dim=512, num_classes=classes, shard=group, precision="bfloat16", device=device)
-    head.checked = False
+    options: dict[str, Any] = {"precision": "bfloat16", "device": device, "validate": False}
+    head = hs.create_head(name, dim=512, num_classes=classes, shard=group, **options)
     x = torch.randn(1024 // size, 512, device=device, requires_grad=True)
     labels = torch.randint(classes, (len(x),), device=device)
     times = []

@@ -40,10 +40,8 @@ PAPERS = {"ampface", "largest_margins", "normface", "sphereface", "sphereface2"}
 SAID_BY_THE_FOLDER = {"create", "files", "protocol", *PAPERS}
 """Names that several rooms may have, because the folder says which: a paper's loss or theory, files of a protocol."""
 
-SHARED_NAMES = {"margins", "pairs", "prototypes", "registry", "scores", "sphere", "verification"}
+SHARED_NAMES = {"margins", "pairs", "registry", "sphere", "verification"}
 MANY_POSITIONALS = {
-    "engines/chunked.py: forward",
-    "engines/triton/autograd.py: forward",
     "evaluation/protocols/ijb/pairs.py: verify_templates",
     "evaluation/protocols/ijb/protocol.py: _search",
 }

@@ -1,18 +1,21 @@
 """Products of bfloat16 factors in the chunked engine, where the CPU has them and somebody asked."""
 
+from functools import partial
+
 import pytest
 import torch
 from torch import Tensor
 
 import hypersphere as hs
 from hypersphere import engines
+from hypersphere.engines import EngineOptions, reduce
 
 N, C, D = 40, 300, 64
 
 
 @pytest.fixture(autouse=True)
 def able(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(engines, "multiplies_bfloat16", lambda device: device.type == "cpu")
+    monkeypatch.setattr(reduce, "multiplies_bfloat16", lambda device: device.type == "cpu")
 
 
 def gradients(name: str, **options: object) -> dict[str, Tensor]:
@@ -42,10 +45,11 @@ def test_rounded_products_are_near_the_exact_ones(name: str) -> None:
 def test_the_target_and_a_maximum_stay_exact() -> None:
     w, x = torch.randn(C, D), torch.randn(N, D)
     labels = torch.randint(0, C, (N,))
+    options = partial(EngineOptions, engine="chunked", chunk_size=50)
     for kind in ("logsumexp", "max"):
         reduction = engines.Reduction(kind, normalize_embeddings=True)  # type: ignore[arg-type]
         exact, rounded = (
-            engines.reduce_negatives(x, w, labels, reduction, engine="chunked", chunk_size=50, precision=precision)
+            engines.reduce_negatives(x, w, labels, reduction, options=options(precision=precision))
             for precision in ("float32", "bfloat16")
         )
         torch.testing.assert_close(rounded.target, exact.target, rtol=1e-6, atol=1e-6)

@@ -12,22 +12,23 @@ import torch
 from torch import Tensor
 
 import hypersphere as hs
-from hypersphere import engines
 from hypersphere.engines import (
     KINDS,
     PRECISIONS,
     CircleNegative,
     DividedAngle,
+    EngineOptions,
     Kind,
     Modulated,
     Reduction,
     Riesz,
     ScoreFunction,
     Similarity,
-    ambient_precision,
+    reduce,
     reduce_negatives,
     use_triton,
 )
+from hypersphere.engines.options import ambient_precision
 from hypersphere.engines.triton import autograd, available
 from tests.engines.rounding import rounding_dense
 
@@ -71,9 +72,11 @@ def results(
     """Value, target and gradients, in float64 of the dense engine and in float32 of the fused one."""
     dtype = torch.float64 if engine == "dense" else torch.float32
     leaves = tensors(dtype, *names)
-    reduction = Reduction(kind, curves(dtype)[curve], normalize, 1e-12, normalize)
+    reduction = Reduction(kind, curves(dtype)[curve], normalize_prototypes=normalize, normalize_embeddings=normalize)
     keywords = {"scale": scale, **leaves}
-    result = reduce_negatives(labels=LABELS, reduction=reduction, engine=engine, **keywords, **options)
+    result = reduce_negatives(
+        labels=LABELS, reduction=reduction, **keywords, options=EngineOptions(engine=engine, **options)
+    )
     weights = torch.linspace(-1, 2, N, dtype=dtype)
     loss = (result.value * weights).sum() + (result.target.sin() * weights).sum()
     gradients = torch.autograd.grad(loss, list(leaves.values()))
@@ -127,7 +130,7 @@ def test_raw_inner_products(kind: Kind) -> None:
 @pytest.mark.parametrize(("kind", "budget"), [("logsumexp", None), ("logsumexp", 0), ("softplus_sum", None)])
 def test_rounded_products(kind: Kind, precision: str, budget: int | None, monkeypatch: pytest.MonkeyPatch) -> None:
     ours = results("triton", kind, "power", precision=precision, budget=budget)
-    monkeypatch.setattr(engines, "reduce_dense", rounding_dense(precision, interpreted=True))
+    monkeypatch.setattr(reduce, "reduce_dense", rounding_dense(precision, interpreted=True))
     theirs = results("dense", kind, "power")
     assert_close({"value": ours["value"]}, {"value": theirs["value"]}, 3e-6)
     assert_close(ours, theirs, 1.2e-2 if precision == "bfloat16" else 1e-3)
@@ -159,11 +162,16 @@ def test_tiles_of_a_gpu(dim: int, precision: str, monkeypatch: pytest.MonkeyPatc
         x = torch.randn(3, dim, generator=generator.manual_seed(1)).to(dtype).requires_grad_()
         w = torch.randn(301, dim, generator=generator).to(dtype).requires_grad_()
         if engine == "dense":
-            monkeypatch.setattr(engines, "reduce_dense", rounding_dense(precision, interpreted=True))
+            monkeypatch.setattr(reduce, "reduce_dense", rounding_dense(precision, interpreted=True))
         reduction = Reduction("logsumexp", normalize_embeddings=True)
         for budget in (None, 0) if engine == "triton" else (None,):
             result = reduce_negatives(
-                x, w, labels, reduction, scale=8.0, engine=engine, precision=precision, budget=budget
+                x,
+                w,
+                labels,
+                reduction,
+                scale=8.0,
+                options=EngineOptions(engine=engine, precision=precision, budget=budget),
             )
             grads = torch.autograd.grad((result.value + result.target).sum(), (x, w))
             found.append({"value": result.value.detach(), "x": grads[0], "w": grads[1]})
@@ -179,9 +187,13 @@ def test_a_logsumexp_at_its_bounds(cosine: float, scale: float) -> None:
     w = torch.tensor([[0.0, 1.0], [cosine, 0.0], [cosine, 0.0]]).requires_grad_()
     for precision in ("float32", "bfloat16"):
         result = reduce_negatives(
-            x, w, torch.tensor([0]), Reduction("logsumexp", normalize_embeddings=True), scale=scale, engine="triton",
-            precision=precision,
-        )  # fmt: skip
+            x,
+            w,
+            torch.tensor([0]),
+            Reduction("logsumexp", normalize_embeddings=True),
+            scale=scale,
+            options=EngineOptions(engine="triton", precision=precision),
+        )
         assert result.value.item() == pytest.approx(scale * cosine + 0.6931472, rel=1e-6)
         gx, gw = torch.autograd.grad(result.value.sum(), (x, w))
         torch.testing.assert_close(gx, torch.zeros(1, 2), rtol=0, atol=1e-4)
@@ -193,7 +205,9 @@ def test_no_class_reduces_without_nan(kind: Kind, classes: int) -> None:
     x, w = torch.eye(3, 4).requires_grad_(), torch.ones(classes, 4, requires_grad=True)
     labels = torch.full((3,), classes - 1)
     for budget in (None, 0):
-        result = reduce_negatives(x, w, labels, Reduction(kind), engine="triton", precision="bfloat16", budget=budget)
+        result = reduce_negatives(
+            x, w, labels, Reduction(kind), options=EngineOptions(engine="triton", precision="bfloat16", budget=budget)
+        )
         assert result.value.tolist() == [float("-inf") if kind in ("logsumexp", "max") else 0.0] * 3
         if kind == "max":
             assert result.argmax is not None
@@ -211,7 +225,9 @@ def test_ties_go_to_the_lowest_class() -> None:
     w[[40, 70, 99]] = torch.tensor([2.0, 0.0])
     labels = torch.tensor([0, 40, -1])
     for precision in ("float32", "bfloat16"):
-        result = reduce_negatives(x, w, labels, Reduction("max"), engine="triton", precision=precision)
+        result = reduce_negatives(
+            x, w, labels, Reduction("max"), options=EngineOptions(engine="triton", precision=precision)
+        )
         assert result.argmax is not None
         assert result.argmax.tolist() == [40, 70, 40]
 
@@ -225,7 +241,9 @@ def test_no_more_in_memory_than_the_budget_says(monkeypatch: pytest.MonkeyPatch)
     x, w, labels = torch.randn(4, 3, requires_grad=True), torch.randn(301, 3, requires_grad=True), torch.arange(4)
     reduction = Reduction("logsumexp", normalize_embeddings=True)
     for budget, expected in ((0, [128, 48]), (2 * 4 * 300, [256, 48]), (None, [304])):
-        result = reduce_negatives(x, w, labels, reduction, engine="triton", precision="bfloat16", budget=budget)
+        result = reduce_negatives(
+            x, w, labels, reduction, options=EngineOptions(engine="triton", precision="bfloat16", budget=budget)
+        )
         result.value.sum().backward()
         assert widths == expected
         widths.clear()
@@ -248,12 +266,16 @@ def test_heads_use_it_unchanged(name: str) -> None:
 
 def test_strided_inputs_and_half_precision_prototypes() -> None:
     x, w, labels = torch.randn(10, 5).T.contiguous().T, torch.randn(5, 12).T, torch.arange(10)
-    expected = reduce_negatives(x, w, labels, Reduction("logsumexp"), engine="dense").value
-    ours = reduce_negatives(x, w, labels, Reduction("logsumexp"), engine="triton", precision="float32").value
+    expected = reduce_negatives(x, w, labels, Reduction("logsumexp"), options=EngineOptions(engine="dense")).value
+    ours = reduce_negatives(
+        x, w, labels, Reduction("logsumexp"), options=EngineOptions(engine="triton", precision="float32")
+    ).value
     torch.testing.assert_close(ours, expected)
     for dtype in (torch.float16, torch.bfloat16):
         half = w.to(dtype).requires_grad_()
-        value = reduce_negatives(x, half, labels, Reduction("logsumexp"), engine="triton", precision="bfloat16").value
+        value = reduce_negatives(
+            x, half, labels, Reduction("logsumexp"), options=EngineOptions(engine="triton", precision="bfloat16")
+        ).value
         assert value.dtype == torch.float32
         (grad,) = torch.autograd.grad(value.sum(), half)
         assert grad.dtype == dtype
@@ -263,7 +285,7 @@ def test_strided_inputs_and_half_precision_prototypes() -> None:
 def seen(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The engines that ran, by name."""
     ran: list[str] = []
-    for module, name in ((engines, "reduce_fused"), (engines, "reduce_chunked")):
+    for module, name in ((reduce, "reduce_fused"), (reduce, "reduce_chunked")):
         real = getattr(module, name)
 
         def spy(*args: Any, real: Any = real, name: str = name) -> Any:
@@ -278,7 +300,13 @@ def call(
     engine: str = "triton", curve: ScoreFunction | None = None, dtype: torch.dtype = torch.float32, **options: Any
 ) -> None:
     x = torch.eye(2, dtype=dtype)
-    reduce_negatives(x, x, torch.tensor([0, 1]), Reduction("sum", curve or Similarity()), engine=engine, **options)
+    reduce_negatives(
+        x,
+        x,
+        torch.tensor([0, 1]),
+        Reduction("sum", curve or Similarity()),
+        options=EngineOptions(engine=engine, **options),
+    )
 
 
 def test_what_goes_where(seen: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
@@ -337,5 +365,5 @@ def test_waves_are_whole_tiles() -> None:
 
 def test_importing_the_package_does_not_import_the_kernels() -> None:
     code = "import sys, hypersphere; sys.exit('hypersphere.engines.triton.kernels' in sys.modules)"
-    environment = {**os.environ, "PYTHONPATH": str(Path(engines.__file__).parents[2])}
+    environment = {**os.environ, "PYTHONPATH": str(Path(reduce.__file__).parents[2])}
     assert subprocess.run([sys.executable, "-c", code], env=environment, check=False).returncode == 0

@@ -7,8 +7,7 @@ import torch
 from torch import Tensor, nn
 
 import hypersphere as hs
-from hypersphere import engines
-from hypersphere.engines import Precision
+from hypersphere.engines import Precision, reduce
 from tests.engines.rounding import rounding_dense
 
 pytest.importorskip("triton")
@@ -58,7 +57,7 @@ def test_losses(case: str, precision: Precision, size: tuple[int, int, int], mon
     reference = hs.create_head(name, dim=dim, num_classes=classes, engine="dense", device="cuda", **options).double()
     with torch.no_grad():
         reference.weight.copy_(w)
-    monkeypatch.setattr(engines, "reduce_dense", rounding_dense(precision, interpreted=False))
+    monkeypatch.setattr(reduce, "reduce_dense", rounding_dense(precision, interpreted=False))
     expected = gradients(reference.eval(), x.double(), labels)
     for budget in (None, 2 * rows * 300):
         fused = {"engine": "triton", "precision": precision, "budget": budget}
@@ -74,8 +73,8 @@ def test_losses(case: str, precision: Precision, size: tuple[int, int, int], mon
 
 def test_auto_is_fused_where_products_may_be_rounded(monkeypatch: pytest.MonkeyPatch) -> None:
     ran = []
-    real = engines.reduce_fused
-    monkeypatch.setattr(engines, "reduce_fused", lambda *args: ran.append(args[1]) or real(*args))
+    real = reduce.reduce_fused
+    monkeypatch.setattr(reduce, "reduce_fused", lambda *args: ran.append(args[1].precision) or real(*args))
     head = hs.create_head("arcface", dim=16, num_classes=100, device="cuda")
     x, labels = torch.randn(8, 16, device="cuda"), torch.arange(8, device="cuda")
     head(x, labels)

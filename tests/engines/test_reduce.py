@@ -14,6 +14,7 @@ from hypersphere.engines import (
     KINDS,
     CircleNegative,
     DividedAngle,
+    EngineOptions,
     Modulated,
     Reduction,
     Riesz,
@@ -103,7 +104,9 @@ def loop(kind: str, curve: ScoreFunction, tensors: dict[str, Tensor], labels: Te
 @pytest.mark.parametrize("curve", CURVES.values(), ids=CURVES.keys())
 def test_value_against_a_plain_loop(engine: str, kind: str, curve: ScoreFunction) -> None:
     tensors = problem()
-    result = reduce_negatives(**tensors, labels=LABELS, reduction=Reduction(kind, curve), engine=engine, chunk_size=4)
+    result = reduce_negatives(
+        **tensors, labels=LABELS, reduction=Reduction(kind, curve), options=EngineOptions(engine=engine, chunk_size=4)
+    )
     torch.testing.assert_close(
         result.value, torch.tensor(loop(kind, curve, tensors, LABELS), dtype=torch.float64), rtol=1e-12, atol=1e-12
     )
@@ -117,7 +120,9 @@ def gradients(kind: str, curve: ScoreFunction, engine: str, chunk: int | None, s
         tensors["prototypes"] = tensors["prototypes"] / 10
     leaves = {name: value.requires_grad_() for name, value in tensors.items()}
     reduction = Reduction(kind, curve, normalize_prototypes=not raw)
-    result = reduce_negatives(**leaves, labels=LABELS, reduction=reduction, engine=engine, chunk_size=chunk)
+    result = reduce_negatives(
+        **leaves, labels=LABELS, reduction=reduction, options=EngineOptions(engine=engine, chunk_size=chunk)
+    )
     weights = torch.linspace(-1, 2, N, dtype=torch.float64)
     loss = (result.value * weights).sum() + (result.target.sin() * weights).sum()
     return [result.value.detach(), result.target.detach(), *torch.autograd.grad(loss, list(leaves.values()))]
@@ -144,7 +149,10 @@ def test_gradcheck(engine: str, kind: str, curve: ScoreFunction) -> None:
     def function(*values: Tensor) -> tuple[Tensor, Tensor]:
         leaves = dict(zip(tensors, values, strict=True))
         result = reduce_negatives(
-            **leaves, labels=LABELS, reduction=Reduction(kind, curve), engine=engine, chunk_size=3
+            **leaves,
+            labels=LABELS,
+            reduction=Reduction(kind, curve),
+            options=EngineOptions(engine=engine, chunk_size=3),
         )
         return result.value, result.target
 
@@ -164,7 +172,9 @@ def test_ties_go_to_the_lowest_class(engine: str) -> None:
     w = torch.tensor([[0.0, 1.0], [2.0, 0.0], [3.0, 0.0], [4.0, 0.0], [0.0, 5.0]])
     labels = torch.tensor([0, 1, -1])
     for chunk in (1, 2, 3, 5):
-        result = reduce_negatives(x, w, labels, Reduction("max"), engine=engine, chunk_size=chunk)
+        result = reduce_negatives(
+            x, w, labels, Reduction("max"), options=EngineOptions(engine=engine, chunk_size=chunk)
+        )
         assert result.argmax is not None
         assert result.argmax.tolist() == [1, 2, 0]
 
@@ -176,7 +186,7 @@ def test_an_empty_shard_reduces_without_nan(engine: str, kind: str, classes: int
     x = torch.eye(3, 4).requires_grad_()
     w = torch.ones(classes, 4, requires_grad=True)
     labels = torch.full((3,), classes - 1)
-    result = reduce_negatives(x, w, labels, Reduction(kind), engine=engine)
+    result = reduce_negatives(x, w, labels, Reduction(kind), options=EngineOptions(engine=engine))
     nothing = float("-inf") if kind in ("logsumexp", "max") else 0.0
     assert result.value.tolist() == [nothing] * 3
     if kind == "max":
@@ -194,7 +204,12 @@ def test_a_logsumexp_far_above_and_below_zero(engine: str) -> None:
     x, w = torch.tensor([[1.0, 0.0]]), torch.tensor([[0.0, 1.0], [1.0, 0.0], [1.0, 0.0]])
     for scale in (1e4, -1e4):
         result = reduce_negatives(
-            x, w, torch.tensor([0]), Reduction("logsumexp"), scale=scale, engine=engine, chunk_size=1
+            x,
+            w,
+            torch.tensor([0]),
+            Reduction("logsumexp"),
+            scale=scale,
+            options=EngineOptions(engine=engine, chunk_size=1),
         )
         assert result.value.item() == pytest.approx(scale + math.log(2))
 
@@ -220,7 +235,12 @@ def test_chunked_holds_no_more_than_a_chunk_of_scores(kind: str) -> None:
     labels = torch.arange(rows)
     with LargestTensor() as watch:
         reduce_negatives(
-            x, w, labels, Reduction(kind, Similarity(power=2)), scale=8.0, engine="chunked", chunk_size=chunk
+            x,
+            w,
+            labels,
+            Reduction(kind, Similarity(power=2)),
+            scale=8.0,
+            options=EngineOptions(engine="chunked", chunk_size=chunk),
         ).value.sum().backward()
     assert watch.largest <= rows * chunk
 
@@ -251,7 +271,9 @@ def test_any_shape(rows: int, classes: int, dim: int, chunk: int, kind: str, wid
         torch.manual_seed(seed)
         x = torch.randn(rows, dim, dtype=dtype, requires_grad=True)
         w = torch.randn(classes, dim, dtype=dtype, requires_grad=True)
-        reduced = reduce_negatives(x, w, labels, Reduction(kind), scale=2.0, engine=engine, chunk_size=chunk)
+        reduced = reduce_negatives(
+            x, w, labels, Reduction(kind), scale=2.0, options=EngineOptions(engine=engine, chunk_size=chunk)
+        )
         assert reduced.value.dtype == dtype
         assert not bool(reduced.value.isnan().any())
         finite = torch.where(reduced.value.isinf(), 0.0, reduced.value)
@@ -266,7 +288,9 @@ def test_half_precision_prototypes_get_gradients_of_their_dtype() -> None:
     for dtype in (torch.float16, torch.bfloat16):
         for engine in ("dense", "chunked"):
             x, w = torch.randn(4, 8), torch.randn(6, 8).to(dtype).requires_grad_()
-            result = reduce_negatives(x, w, torch.arange(4), Reduction("logsumexp"), engine=engine)
+            result = reduce_negatives(
+                x, w, torch.arange(4), Reduction("logsumexp"), options=EngineOptions(engine=engine)
+            )
             assert result.value.dtype == torch.float32
             result.value.sum().backward()
             assert w.grad is not None
@@ -275,4 +299,6 @@ def test_half_precision_prototypes_get_gradients_of_their_dtype() -> None:
 
 def test_unknown_engine() -> None:
     with pytest.raises(ValueError, match="engine='chunk' is unknown; did you mean 'chunked'"):
-        reduce_negatives(torch.eye(2), torch.eye(2), torch.tensor([0, 1]), Reduction("max"), engine="chunk")
+        reduce_negatives(
+            torch.eye(2), torch.eye(2), torch.tensor([0, 1]), Reduction("max"), options=EngineOptions(engine="chunk")
+        )

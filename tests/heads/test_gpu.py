@@ -68,7 +68,7 @@ def test_a_gpu_gives_the_cpus_numbers(name: str, dtype: torch.dtype, engine: str
 )
 def test_an_unchecked_head_never_waits_for_the_gpu(name: str, more: dict[str, int], engine: str) -> None:
     head = hs.create_head(name, dim=16, num_classes=97, engine=engine, device="cuda", **OPTIONS.get(name, {}), **more)
-    head.checked = False
+    head.validate = False
     x, y = torch.randn(33, 16, device="cuda", requires_grad=True), torch.randint(0, 97, (33,), device="cuda")
     torch.cuda.set_sync_debug_mode("error")
     try:
@@ -88,7 +88,7 @@ def test_an_unchecked_head_can_be_captured(name: str, precision: Precision) -> N
     """A CUDA graph replays forward and backward, and follows the margins as they grow."""
     more = {"margin_steps": 2} if name in ("cosface", "arcface") else {}
     head = hs.create_head(name, dim=16, num_classes=97, device="cuda", precision=precision, **more)
-    head.checked = False
+    head.validate = False
     x, y = torch.randn(33, 16, device="cuda"), torch.randint(0, 97, (33,), device="cuda")
     parameters = [p for p in head.parameters() if p.requires_grad]
     side = torch.cuda.Stream()

@@ -203,10 +203,10 @@ class NoWaiting(TorchDispatchMode):
 def test_an_unchecked_head_looks_at_no_value(name: str, more: dict[str, int], engine: str) -> None:
     head, (x, y) = make(name, engine=engine, **more).train(), batch()
     x.requires_grad_()
-    assert head.checked
+    assert head.validate
     with pytest.raises(Waiting), NoWaiting():
         head(x, y)
-    head.checked = False
+    head.validate = False
     with NoWaiting():
         loss = head(x, y)
         if loss.requires_grad:
@@ -219,7 +219,7 @@ def test_an_unchecked_head_looks_at_no_value(name: str, more: dict[str, int], en
 def test_an_unchecked_head_still_checks_shapes_and_types() -> None:
     x, y = batch()
     for head in (make("arcface"), hs.create_loss("triplet")):
-        head.checked = False
+        head.validate = False
         assert torch.isnan(head(torch.full_like(x, float("nan")), y))
         for bad, message in ((x.long(), "must be a floating tensor"), (x[0], "embeddings have shape")):
             with pytest.raises(ValueError, match=message):
@@ -227,7 +227,7 @@ def test_an_unchecked_head_still_checks_shapes_and_types() -> None:
         for bad, message in ((y.float(), "must be a tensor of integers"), (y[:5], "labels have shape")):
             with pytest.raises(ValueError, match=message):
                 head(x, bad)
-    assert "checked" not in "".join(make("arcface").state_dict())
+    assert "validate" not in "".join(make("arcface").state_dict())
 
 
 def test_an_unchecked_head_gives_the_same_loss() -> None:
@@ -235,12 +235,12 @@ def test_an_unchecked_head_gives_the_same_loss() -> None:
     for name in hs.list_heads():
         head = make(name).eval()
         wanted = head(x, y)
-        head.checked = False
+        head.validate = False
         assert torch.equal(head(x, y), wanted), name
     rows = {"alpha1": torch.full((6,), 0.3)}
     assert make("gm_softmax")(x, y, alpha1=rows["alpha1"] + 0.8).isfinite()
     head = make("gm_softmax")
-    head.checked = False
+    head.validate = False
     assert head(x, y, **rows).isfinite()
 
 
@@ -300,7 +300,7 @@ def test_zero_centroid_uses_raw_prototypes_beside_plain_softmax() -> None:
 def _batch_of(head: hs.Head, x: Tensor, y: Tensor) -> object:
     from hypersphere.losses import Batch
 
-    return Batch(x, y, head.weight)
+    return Batch(embeddings=x, labels=y, prototypes=head.weight)
 
 
 def test_curricularface_moves_in_training_only() -> None:

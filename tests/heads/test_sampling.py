@@ -188,10 +188,11 @@ def test_inside_the_logarithm_a_logsumexp_is_unbiased_and_outside_too_small(relu
     torch.manual_seed(0)
     x, w = torch.randn(7, D, dtype=torch.float64), torch.randn(C, D, dtype=torch.float64)
     bias = torch.randn(C, dtype=torch.float64)
-    whole = Batch(x, LABELS, w).reduce("logsumexp", Similarity(relu=relu), scale=5.0, bias=bias)
+    of_all = Batch(embeddings=x, labels=LABELS, prototypes=w)
+    whole = of_all.reduce("logsumexp", Similarity(relu=relu), scale=5.0, bias=bias)
     values = []
     for sample in subsets(LABELS, C, 6):
-        batch = Batch(x, LABELS, w).sampled(sample, sample.rows(w))
+        batch = Batch(embeddings=x, labels=LABELS, prototypes=w).sampled(sample, sample.rows(w))
         part = batch.reduce("logsumexp", Similarity(relu=relu), scale=5.0, bias=batch.shard_of(bias))
         torch.testing.assert_close(part.target, whole.target)
         values.append(part.value)
@@ -206,9 +207,9 @@ def test_weights_hold_for_rows_of_their_own_scale(kind: Kind) -> None:
     x, w = torch.randn(7, D, dtype=torch.float64), torch.randn(C, D, dtype=torch.float64)
     options = {"scale": torch.rand(7, dtype=torch.float64) + 1, "offset": torch.randn(7, dtype=torch.float64)}
     curve = Modulated(torch.zeros(7, 1, dtype=torch.float64), torch.tensor(0.3, dtype=torch.float64))
-    whole = Batch(x, LABELS, w).reduce(kind, curve, **options)  # type: ignore[arg-type]
+    whole = Batch(embeddings=x, labels=LABELS, prototypes=w).reduce(kind, curve, **options)  # type: ignore[arg-type]
     samples = subsets(LABELS, C, 6)
-    batches = [Batch(x, LABELS, w).sampled(sample, sample.rows(w)) for sample in samples]
+    batches = [Batch(embeddings=x, labels=LABELS, prototypes=w).sampled(sample, sample.rows(w)) for sample in samples]
     values = [batch.reduce(kind, curve, **options).value for batch in batches]  # type: ignore[arg-type]
     torch.testing.assert_close(torch.stack(values).mean(0), whole.value, rtol=1e-12, atol=1e-12)
 

@@ -25,7 +25,7 @@ OPTIMIZERS: dict[str, tuple[Any, Any, dict[str, float]]] = {
 def test_a_step_never_waits_for_the_gpu(name: str, unbiased: bool, kind: str) -> None:
     ours, _, options = OPTIMIZERS[kind]
     head = hs.create_head(name, dim=16, num_classes=997, sample=0.1, unbiased=unbiased, device="cuda")
-    head.checked = False
+    head.validate = False
     optimizer = ours(head.parameters(), **options, fused=True)
     x, y = torch.randn(33, 16, device="cuda", requires_grad=True), torch.randint(0, 997, (33,), device="cuda")
     for step in range(3):

@@ -16,6 +16,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
+from hypersphere.engines import EngineOptions
 from hypersphere.geometry import log_angle_density
 from hypersphere.heads import Head, create_head
 from hypersphere.losses import Batch
@@ -23,6 +24,7 @@ from hypersphere.losses import Batch
 Floats = npt.NDArray[np.float64]
 Settings = Mapping[str, Any]
 RIGHT = math.pi / 2
+DENSE = EngineOptions(engine="dense")
 
 SOFTMAX = (
     "normface",
@@ -88,7 +90,9 @@ def term(head: Head, angles: Floats, *, axis: int, label: int = 0, together: boo
     if not together:
         weight[0] = torch.tensor([1.0, 0.0, 0.0])
     labels = torch.full((len(x),), label)
-    losses = head.objective.samples(Batch(x if axis == 0 else x[:, [1, 0, 2]], labels, weight, engine="dense"))
+    losses = head.objective.samples(
+        Batch(embeddings=x if axis == 0 else x[:, [1, 0, 2]], labels=labels, prototypes=weight, options=DENSE)
+    )
     (slopes,) = torch.autograd.grad(losses.sum(), angle)
     return losses.detach().numpy(), slopes.numpy()
 
@@ -183,7 +187,8 @@ def _pair(head: Head, target: float, wrong: float) -> tuple[float, float, float]
     angle = torch.tensor([target, wrong], dtype=torch.float64, requires_grad=True)
     weight = torch.stack([angle.cos(), angle.sin()], dim=1)
     x = torch.tensor([[1.0, 0.0]], dtype=torch.float64)
-    loss = head.objective.samples(Batch(x, torch.zeros(1, dtype=torch.int64), weight, engine="dense"))[0]
+    labels = torch.zeros(1, dtype=torch.int64)
+    loss = head.objective.samples(Batch(embeddings=x, labels=labels, prototypes=weight, options=DENSE))[0]
     (slopes,) = torch.autograd.grad(loss, angle)
     return loss.item(), slopes[0].item(), slopes[1].item()
 

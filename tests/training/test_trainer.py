@@ -482,7 +482,7 @@ def test_a_wrong_recipe_is_named(path: Path, tmp_path: Path, setting: str, messa
 def test_the_heads_products_are_as_narrow_as_the_network(
     path: Path, tmp_path: Path, settings: list[str], precision: str | None
 ) -> None:
-    assert Trainer(load_recipe(path, settings), tmp_path / "run").head.precision == precision
+    assert Trainer(load_recipe(path, settings), tmp_path / "run").head.engine_options.precision == precision
 
 
 def test_gradients_of_unit_prototypes_train_as_ordinary_ones(path: Path, tmp_path: Path) -> None:

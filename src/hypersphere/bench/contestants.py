@@ -12,7 +12,6 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy, linear, normalize
 
-from hypersphere.engines import Precision
 from hypersphere.heads import create_head
 from hypersphere.optim import RowSGD
 
@@ -105,12 +104,9 @@ def our_step(name: str = "arcface", **options: Any) -> Callable[[Inputs, Size], 
     captured, optimize = options.pop("captured", False), options.pop("optimize", False)
 
     def make(inputs: Inputs, size: Size) -> Step:
-        precision: Precision | None = "bfloat16" if size.gpu else None
-        head = create_head(
-            name, dim=size.dim, num_classes=size.classes, precision=precision, device=size.device, **options
-        )
+        where: dict[str, Any] = {"precision": "bfloat16" if size.gpu else None, "device": size.device}
+        head = create_head(name, dim=size.dim, num_classes=size.classes, validate=False, **where, **options)
         head.weight = nn.Parameter(inputs.prototypes)
-        head.checked = False
         call: Any = head
         if captured:
             sample = inputs.embeddings.clone().requires_grad_()

@@ -7,13 +7,13 @@ import statistics
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from typing import Any
 
 import torch
 
 from hypersphere.bench.contestants import Size
 from hypersphere.core import check_integer
 from hypersphere.distributed import Group
-from hypersphere.engines import Precision
 from hypersphere.heads import create_head
 from hypersphere.heads.communication import step_collectives
 
@@ -101,11 +101,8 @@ def measure_rate(name: str, size: Size, report: Callable[[int, int], None]) -> C
 def seconds_of_steps(name: str, size: Size, *, shard: Group | None = None, steps: int = 5) -> list[float]:
     """Forward and backward on one process, or on this one of several."""
     torch.manual_seed(0)
-    precision: Precision | None = "bfloat16" if size.gpu else None
-    head = create_head(
-        name, dim=size.dim, num_classes=size.classes, precision=precision, device=size.device, shard=shard
-    )
-    head.checked = False
+    where: dict[str, Any] = {"precision": "bfloat16" if size.gpu else None, "device": size.device, "shard": shard}
+    head = create_head(name, dim=size.dim, num_classes=size.classes, validate=False, **where)
     x = torch.randn(size.rows, size.dim, device=size.device, requires_grad=True)
     labels = torch.randint(size.classes, (size.rows,), device=size.device)
     times = []

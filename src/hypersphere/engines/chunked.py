@@ -13,20 +13,25 @@ from torch.autograd.function import once_differentiable
 from hypersphere.engines.spec import NEVER, Reduced, ReductionInputs, softplus
 
 
-def reduce_chunked(problem: ReductionInputs, chunk_size: int | None = None) -> Reduced:
+def reduce_chunked(inputs: ReductionInputs, chunk_size: int | None = None) -> Reduced:
     """Reduce the negatives of every row, `chunk_size` classes at a time.
 
-    A `rounded` problem's products are of bfloat16 factors and results; all else, and the target's score, is float32.
+    A `rounded` inputs's products are of bfloat16 factors and results; all else, and the target's score, is float32.
     """
-    size = chunk_size or _default_chunk_size(problem.embeddings)
-    target, value, index = _Chunked.apply(  # type: ignore[no-untyped-call]
-        problem.embeddings, problem.prototypes, problem.scale, problem.offset, problem.bias, problem, size
+    size = chunk_size or _default_chunk_size(inputs.embeddings)
+    target, value, index = _Chunked.apply(inputs, size, *inputs.differentiable)  # type: ignore[no-untyped-call]
+    return Reduced(target, value, index if inputs.reduction.kind == "max" else None)
+
+
+def multiplies_bfloat16(device: torch.device) -> bool:
+    """Whether this is a CPU with instructions for products of bfloat16."""
+    return device.type == "cpu" and any(
+        getattr(torch.cpu, name, bool)() for name in ("_is_avx512_bf16_supported", "_is_amx_tile_supported")
     )
-    return Reduced(target, value, index if problem.reduction.kind == "max" else None)
 
 
 def _multiply(x: Tensor, y: Tensor, rounded: bool, out: Tensor | None = None) -> Tensor:
-    """x y."""
+    """Matrix product, of bfloat16 factors if `rounded`."""
     if not rounded:
         return torch.mm(x, y, out=out)
     product = torch.mm(x.to(torch.bfloat16), y.to(torch.bfloat16))
@@ -41,13 +46,13 @@ def _default_chunk_size(x: Tensor) -> int:
 class _Unit:
     """Some prototypes as the scores see them: in the dtype of the arithmetic and, if asked for, normalised."""
 
-    def __init__(self, problem: ReductionInputs, prototypes: Tensor) -> None:
-        self.unit = prototypes.to(problem.embeddings.dtype)
+    def __init__(self, inputs: ReductionInputs, prototypes: Tensor) -> None:
+        self.unit = prototypes.to(inputs.embeddings.dtype)
         self.inverse: Tensor | None = None
-        self.straight = problem.reduction.unit_gradients
-        if problem.reduction.normalize_prototypes:
+        self.straight = inputs.reduction.unit_gradients
+        if inputs.reduction.normalize_prototypes:
             lengths = torch.linalg.vector_norm(self.unit, dim=1, keepdim=True)
-            self.inverse = lengths.hypot(lengths.new_full((), math.sqrt(problem.reduction.eps))).reciprocal()
+            self.inverse = lengths.hypot(lengths.new_full((), math.sqrt(inputs.reduction.eps))).reciprocal()
             self.unit = self.unit * self.inverse
 
     def through_norm(self, grad: Tensor) -> Tensor:
@@ -61,21 +66,21 @@ class _Unit:
 class _Chunk:
     """The scores of one run of classes, and what they make."""
 
-    def __init__(self, problem: ReductionInputs, buffer: Tensor, start: int, stop: int) -> None:
-        x = problem.embeddings
-        self.problem = problem
+    def __init__(self, inputs: ReductionInputs, buffer: Tensor, start: int, stop: int) -> None:
+        x = inputs.embeddings
+        self.inputs = inputs
         self.classes = slice(start, stop)
-        self.prototypes = _Unit(problem, problem.prototypes[start:stop])
+        self.prototypes = _Unit(inputs, inputs.prototypes[start:stop])
         self.scores = buffer[: x.shape[0] * (stop - start)].view(x.shape[0], stop - start)
-        _multiply(x, self.prototypes.unit.T, problem.rounded, self.scores)
-        column = problem.labels - start
+        _multiply(x, self.prototypes.unit.T, inputs.rounded, self.scores)
+        column = inputs.labels - start
         self.inside = ((column >= 0) & (column < stop - start))[:, None]
         self.column = column.clamp(0, stop - start - 1)[:, None]
 
     def own(self) -> Tensor:
         """(N, 1): the row's own score where its class is in this chunk, else 0."""
-        if self.problem.rounded:
-            exact = torch.linalg.vecdot(self.problem.embeddings, self.prototypes.unit[self.column[:, 0]])[:, None]
+        if self.inputs.rounded:
+            exact = torch.linalg.vecdot(self.inputs.embeddings, self.prototypes.unit[self.column[:, 0]])[:, None]
             return torch.where(self.inside, exact, 0.0)
         return torch.where(self.inside, self.scores.gather(1, self.column), 0.0)
 
@@ -86,20 +91,20 @@ class _Chunk:
 
     def terms(self) -> Tensor:
         """scale f(score) + offset + bias. Uses up the scores: they may be overwritten."""
-        problem = self.problem
-        terms = problem.reduction.score_function.value(self.scores).mul_(problem.scale)
-        if problem.offset is not None:
-            terms.add_(problem.offset)
-        if problem.bias is not None:
-            terms.add_(problem.bias[self.classes].to(terms.dtype))
+        inputs = self.inputs
+        terms = inputs.reduction.score_function.value(self.scores).mul_(inputs.scale)
+        if inputs.offset is not None:
+            terms.add_(inputs.offset)
+        if inputs.bias is not None:
+            terms.add_(inputs.bias[self.classes].to(terms.dtype))
         return terms
 
 
-def _chunks(problem: ReductionInputs, size: int) -> Iterator[_Chunk]:
-    rows, classes = problem.embeddings.shape[0], problem.prototypes.shape[0]
-    buffer = problem.embeddings.new_empty(rows * min(size, classes))
+def _chunks(inputs: ReductionInputs, size: int) -> Iterator[_Chunk]:
+    rows, classes = inputs.embeddings.shape[0], inputs.prototypes.shape[0]
+    buffer = inputs.embeddings.new_empty(rows * min(size, classes))
     for start in range(0, classes, size):
-        yield _Chunk(problem, buffer, start, min(start + size, classes))
+        yield _Chunk(inputs, buffer, start, min(start + size, classes))
 
 
 class _Reducer:
@@ -146,74 +151,65 @@ def _finite(x: Tensor) -> Tensor:
 
 class _Chunked(torch.autograd.Function):
     @staticmethod
-    def forward(
-        ctx: Any,
-        x: Tensor,
-        prototypes: Tensor,
-        scale: Tensor,
-        offset: Tensor | None,
-        bias: Tensor | None,
-        problem: ReductionInputs,
-        size: int,
-    ) -> tuple[Tensor, Tensor, Tensor]:
-        problem = problem._replace(embeddings=x, prototypes=prototypes, scale=scale, offset=offset, bias=bias)
-        reducer = _Reducer(problem.reduction.kind, x)
+    def forward(ctx: Any, inputs: ReductionInputs, size: int, *_: Tensor | None) -> tuple[Tensor, Tensor, Tensor]:
+        x = inputs.embeddings
+        reducer = _Reducer(inputs.reduction.kind, x)
         target = x.new_zeros((x.shape[0], 1))
-        for chunk in _chunks(problem, size):
+        for chunk in _chunks(inputs, size):
             target += chunk.own()
             reducer.add(chunk)
         value, index = reducer.value()[:, 0], reducer.index[:, 0]
         ctx.mark_non_differentiable(index)
-        ctx.save_for_backward(x, prototypes, scale, offset, bias, problem.labels, value, index)
-        ctx.reduction, ctx.size, ctx.rounded = problem.reduction, size, problem.rounded
+        ctx.save_for_backward(*inputs.differentiable, inputs.labels, value, index)
+        ctx.reduction, ctx.size, ctx.rounded = inputs.reduction, size, inputs.rounded
         return target[:, 0], value, index
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, grad_target: Tensor, grad_value: Tensor, _: Tensor) -> tuple[Tensor | None, ...]:
         x, prototypes, scale, offset, bias, labels, value, index = ctx.saved_tensors
-        problem = ReductionInputs(x, prototypes, labels, ctx.reduction, scale, offset, bias, rounded=ctx.rounded)
-        gradients = _Gradients(problem, ctx.needs_input_grad)
+        inputs = ReductionInputs(x, prototypes, scale, offset, bias, labels, ctx.reduction, rounded=ctx.rounded)
+        gradients = _Gradients(inputs, ctx.needs_input_grad[2:])
         with torch.autocast(x.device.type, enabled=False):
-            if problem.reduction.kind == "max":
+            if inputs.reduction.kind == "max":
                 gradients.add_max(grad_target[:, None], grad_value[:, None], index)
             else:
-                for chunk in _chunks(problem, ctx.size):
+                for chunk in _chunks(inputs, ctx.size):
                     gradients.add(chunk, grad_target[:, None], grad_value[:, None], value[:, None])
-        return (*gradients.result(), None, None)
+        return (None, None, *gradients.result())
 
 
 class _Gradients:
     """Gradients to embeddings, prototypes, scale, offset and bias, accumulated over chunks."""
 
-    def __init__(self, problem: ReductionInputs, needed: tuple[bool, ...]) -> None:
-        x, prototypes = problem.embeddings, problem.prototypes
-        self.problem = problem
+    def __init__(self, inputs: ReductionInputs, needed: tuple[bool, ...]) -> None:
+        x, prototypes = inputs.embeddings, inputs.prototypes
+        self.inputs = inputs
         self.x = torch.zeros_like(x) if needed[0] else None
         self.prototypes = torch.empty_like(prototypes) if needed[1] else None
         self.scale = x.new_zeros((x.shape[0], 1)) if needed[2] else None
         self.offset = x.new_zeros((x.shape[0], 1)) if needed[3] else None
-        self.bias = torch.empty_like(problem.bias) if needed[4] and problem.bias is not None else None
+        self.bias = torch.empty_like(inputs.bias) if needed[4] and inputs.bias is not None else None
 
     def add(self, chunk: _Chunk, grad_target: Tensor, grad_value: Tensor, value: Tensor) -> None:
         """Add what one chunk of classes gives."""
-        problem, curve = self.problem, self.problem.reduction.score_function
-        slope = curve.derivative(chunk.scores)
-        bent = curve.value(chunk.scores).clone() if self.scale is not None else None
+        inputs, curve = self.inputs, self.inputs.reduction.score_function
+        derivative = curve.derivative(chunk.scores)
+        values = curve.value(chunk.scores).clone() if self.scale is not None else None
         grad = chunk.put_own(self._terms(chunk, value), 0.0)
-        if self.scale is not None and bent is not None:
-            self.scale += torch.linalg.vecdot(grad, bent)[:, None] * grad_value
+        if self.scale is not None and values is not None:
+            self.scale += torch.linalg.vecdot(grad, values)[:, None] * grad_value
         if self.offset is not None:
             self.offset += grad.sum(1, keepdim=True) * grad_value
         if self.bias is not None:
             self.bias[chunk.classes] = (grad.T @ grad_value)[:, 0].to(self.bias.dtype)
-        plain = slope if isinstance(slope, float) else 1.0
-        grad.mul_(grad_value * problem.scale * plain)
-        if not isinstance(slope, float):
-            grad.mul_(slope)
+        plain = derivative if isinstance(derivative, float) else 1.0
+        grad.mul_(grad_value * inputs.scale * plain)
+        if not isinstance(derivative, float):
+            grad.mul_(derivative)
         chunk.put_own(grad, grad_target)
         if self.x is not None:
-            if problem.rounded:
+            if inputs.rounded:
                 self.x += _multiply(grad, chunk.prototypes.unit, True)
             else:
                 self.x.addmm_(grad, chunk.prototypes.unit)
@@ -222,15 +218,15 @@ class _Gradients:
 
     def add_max(self, grad_target: Tensor, grad_value: Tensor, index: Tensor) -> None:
         """Add the gradients of a maximum: each row meets its own class and one other, O(N d) in all."""
-        problem, curve = self.problem, self.problem.reduction.score_function
+        inputs, curve = self.inputs, self.inputs.reduction.score_function
         for fill in (self.prototypes, self.bias):
             if fill is not None:
                 fill.zero_()
-        if not len(problem.prototypes):
+        if not len(inputs.prototypes):
             return
         found = (index >= 0)[:, None]
-        score = self._add_rows(index, lambda score: grad_value * problem.scale * curve.derivative(score) * found)
-        self._add_rows(problem.labels, lambda _: grad_target * (problem.labels >= 0)[:, None])
+        score = self._add_rows(index, lambda score: grad_value * inputs.scale * curve.derivative(score) * found)
+        self._add_rows(inputs.labels, lambda _: grad_target * (inputs.labels >= 0)[:, None])
         grad_value = grad_value * found
         if self.scale is not None:
             self.scale += grad_value * curve.value(score)
@@ -241,8 +237,8 @@ class _Gradients:
 
     def _add_rows(self, classes: Tensor, coefficient: Callable[[Tensor], Tensor]) -> Tensor:
         """Add the gradients of one score per row, coefficient(score) each; returns the (N, 1) scores."""
-        x, classes = self.problem.embeddings, classes.clamp(min=0)
-        met = _Unit(self.problem, self.problem.prototypes[classes])
+        x, classes = self.inputs.embeddings, classes.clamp(min=0)
+        met = _Unit(self.inputs, self.inputs.prototypes[classes])
         score = (x * met.unit).sum(1, keepdim=True)
         grad = coefficient(score)
         if self.x is not None:
@@ -252,7 +248,7 @@ class _Gradients:
         return score
 
     def _add_prototypes(self, chunk: _Chunk, grad: Tensor, out: Tensor) -> None:
-        x, rounded = self.problem.embeddings, self.problem.rounded
+        x, rounded = self.inputs.embeddings, self.inputs.rounded
         if out.dtype == x.dtype:
             chunk.prototypes.through_norm(_multiply(grad.T, x, rounded, out))
         else:
@@ -260,7 +256,7 @@ class _Gradients:
 
     def _terms(self, chunk: _Chunk, value: Tensor) -> Tensor:
         """The derivative of the reduced value with respect to each term."""
-        kind = self.problem.reduction.kind
+        kind = self.inputs.reduction.kind
         if kind == "sum":
             return torch.ones_like(chunk.scores)
         terms = chunk.terms()
@@ -271,7 +267,7 @@ class _Gradients:
         return terms.gt(0).to(terms.dtype)
 
     def result(self) -> tuple[Tensor | None, ...]:
-        scale, offset = self.problem.scale, self.problem.offset
+        scale, offset = self.inputs.scale, self.inputs.offset
         return (
             self.x,
             self.prototypes,

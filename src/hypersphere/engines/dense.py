@@ -9,27 +9,26 @@ from hypersphere.engines.spec import NEVER, Reduced, ReductionInputs, product, s
 from hypersphere.geometry import normalize, with_derivative
 
 
-def reduce_dense(problem: ReductionInputs) -> Reduced:
+def reduce_dense(inputs: ReductionInputs) -> Reduced:
     """Reduce the negatives of every row with the whole N x C matrix in memory."""
-    x, reduction = problem.embeddings, problem.reduction
-    prototypes = problem.prototypes.to(x.dtype)
+    x, reduction = inputs.embeddings, inputs.reduction
+    prototypes = inputs.prototypes.to(x.dtype)
     if reduction.normalize_prototypes:
         unit = normalize(prototypes.detach() if reduction.unit_gradients else prototypes, reduction.eps)
         prototypes = unit + (prototypes - prototypes.detach()) if reduction.unit_gradients else unit
     scores = product(x, prototypes)
     if scores.shape[1] == 0:
-        return _nothing(scores, problem)
-    inside, own = problem.labels[:, None] >= 0, problem.labels.clamp(min=0)[:, None]
+        return _nothing(scores, inputs)
+    inside, own = inputs.labels[:, None] >= 0, inputs.labels.clamp(min=0)[:, None]
     target = torch.where(inside, scores.gather(1, own), 0.0)[:, 0]
 
     looked_at = scores.detach()
-    value, slope = reduction.score_function.value(looked_at), reduction.score_function.derivative(looked_at)
-    bent = scores if value is looked_at else with_derivative(scores, value, slope)
-    terms = problem.scale * bent
-    if problem.offset is not None:
-        terms = terms + problem.offset
-    if problem.bias is not None:
-        terms = terms + problem.bias
+    value, derivative = reduction.score_function.value(looked_at), reduction.score_function.derivative(looked_at)
+    terms = inputs.scale * (scores if value is looked_at else with_derivative(scores, value, derivative))
+    if inputs.offset is not None:
+        terms = terms + inputs.offset
+    if inputs.bias is not None:
+        terms = terms + inputs.bias
     if reduction.kind == "logsumexp":
         return Reduced(target, _logsumexp(_put_own(terms, own, inside, NEVER)), None)
     if reduction.kind == "max":
@@ -49,10 +48,10 @@ def _logsumexp(terms: Tensor) -> Tensor:
     return terms[:, 0]
 
 
-def _nothing(scores: Tensor, problem: ReductionInputs) -> Reduced:
+def _nothing(scores: Tensor, inputs: ReductionInputs) -> Reduced:
     """The reduction over no class, connected to whatever it would depend on."""
-    kind, zero = problem.reduction.kind, scores.sum(1)
-    for column in (problem.scale, problem.offset):
+    kind, zero = inputs.reduction.kind, scores.sum(1)
+    for column in (inputs.scale, inputs.offset):
         if column is not None:
             zero = zero + 0 * column[:, 0]
     if kind in ("logsumexp", "max"):

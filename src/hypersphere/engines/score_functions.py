@@ -1,7 +1,7 @@
 """Elementwise functions of a score, each with its explicit derivative.
 
-A curve bends the cosine (or inner product) of one embedding and one prototype before the reduction. Engines that hold
-scores in memory take any curve; a fused engine takes the closed list in this file.
+A score function maps the cosine (or inner product) of one embedding and one prototype to what is reduced. Engines that
+hold scores in memory take any; the fused engine takes those of `engines/triton/support.py`.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ _LEAST_SQUARED_DISTANCE = 1e-6
 
 
 class ScoreFunction(Protocol):
-    """A function of the score. `value` and `slope` are called without gradients.
+    """A function of the score. `value` and `derivative` are called without gradients.
 
-    `value` returns the score itself or a new tensor, never another view of it; a slope may be a plain number.
+    `value` returns the score itself or a new tensor, never another view of it; a derivative may be a plain number.
     """
 
     def value(self, score: Tensor) -> Tensor: ...
@@ -33,8 +33,8 @@ class ScoreFunction(Protocol):
 class Similarity:
     """g(z) = 2 ((z + 1) / 2)^t - 1, SphereFace2's similarity adjustment (sec. 2.2); g(z) = z for t = 1.
 
-    For t < 1 the slope is infinite at z = -1: it is taken at (z + 1) / 2 = 1e-6 instead. `relu` is the wrong-class
-    ReLU of the AmpFace appendix, max(0, g(z)). `detached` keeps the value and gives the slope of z itself, as
+    For t < 1 the derivative is infinite at z = -1: it is taken at (z + 1) / 2 = 1e-6 instead. `relu` is the wrong-class
+    ReLU of the AmpFace appendix, max(0, g(z)). `detached` keeps the value and gives the derivative of z itself, as
     SphereFace2's released code does.
     """
 
@@ -49,16 +49,16 @@ class Similarity:
         return value.clamp(min=0) if self.relu else value
 
     def derivative(self, score: Tensor) -> Tensor | float:
-        slope: Tensor | float = 1.0
+        derivative: Tensor | float = 1.0
         if self.power != 1 and not self.detached:
             least = _LEAST_BASE if self.power < 1 else 0.0
-            slope = self.power * ((score + 1) / 2).clamp(min=least) ** (self.power - 1)
-        return (self.value(score) > 0) * slope if self.relu else slope
+            derivative = self.power * ((score + 1) / 2).clamp(min=least) ** (self.power - 1)
+        return (self.value(score) > 0) * derivative if self.relu else derivative
 
 
 @dataclass(frozen=True)
 class DividedAngle:
-    """cos(theta / m), the margin on the negatives of SphereFace-R v2; `detached` gives it the slope of cos(theta)."""
+    """cos(theta / m), the margin on the negatives of SphereFace-R v2; `detached` gives it the derivative of cos."""
 
     margin: float
     detached: bool = True
@@ -70,8 +70,8 @@ class DividedAngle:
         if self.detached or self.margin == 1:
             return 1.0
         sine = sine_from_cosine(score)
-        bent = torch.sin(torch.arccos(score.clamp(-1, 1)) / self.margin)
-        return torch.where(sine > 0, bent / (self.margin * sine), 0.0)
+        divided = torch.sin(torch.arccos(score.clamp(-1, 1)) / self.margin)
+        return torch.where(sine > 0, divided / (self.margin * sine), 0.0)
 
 
 @dataclass(frozen=True)
@@ -79,7 +79,7 @@ class Modulated:
     """CurricularFace's negatives: z (t + z) where z exceeds the row's threshold, z elsewhere.
 
     Args:
-        threshold: (N, 1), the bent target cosine of each row.
+        threshold: (N, 1), the target cosine of each row after its margin.
         t: 0-d, the running mean of the target cosines.
     """
 
@@ -95,7 +95,7 @@ class Modulated:
 
 @dataclass(frozen=True)
 class CircleNegative:
-    """Circle loss's weighted negatives [z + m]_+ (z - m), the weight held constant in the slope."""
+    """Circle loss's weighted negatives [z + m]_+ (z - m), the weight held constant in the derivative."""
 
     margin: float
 

@@ -4,14 +4,14 @@ For a row i with label y the term of class j is
 
     n_ij = scale_i f(score_ij) + offset_i + bias_j,
 
-score_ij being the inner product of embedding i and prototype j, and f a curve. An engine reduces the terms of all
-j != y (of all j where the label is -1), and returns score_iy as well. Everything that depends on the label is left to
-ordinary autograd on that one number per row.
+score_ij being the inner product of embedding i and prototype j, and f a score function. An engine reduces the terms of
+all j != y (of all j where the label is -1), and returns score_iy as well. Everything that depends on the label is left
+to ordinary autograd on that one number per row.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import KW_ONLY, dataclass, field
 from typing import Any, Literal, NamedTuple, get_args
 
 import torch
@@ -41,6 +41,7 @@ class Reduction:
 
     kind: Kind
     score_function: ScoreFunction = field(default_factory=Similarity)
+    _: KW_ONLY
     normalize_prototypes: bool = True
     eps: float = EPS
     normalize_embeddings: bool = False
@@ -48,7 +49,7 @@ class Reduction:
 
 
 class ReductionInputs(NamedTuple):
-    """One reduction with its tensors: scale and offset are (N, 1) or (1, 1), bias is (C,).
+    """The tensors of one reduction: scale and offset are (N, 1) or (1, 1), bias is (C,).
 
     `fixed_scale` is the scale where it is a number, and so known without waiting for a device; `rounded` lets the
     chunked engine multiply in bfloat16.
@@ -56,20 +57,25 @@ class ReductionInputs(NamedTuple):
 
     embeddings: Tensor
     prototypes: Tensor
-    labels: Tensor
-    reduction: Reduction
     scale: Tensor
     offset: Tensor | None
     bias: Tensor | None
+    labels: Tensor
+    reduction: Reduction
     fixed_scale: float | None = None
     rounded: bool = False
+
+    @property
+    def differentiable(self) -> tuple[Tensor | None, ...]:
+        """The tensors that may have a gradient: `torch.autograd.Function.apply` must see each of them."""
+        return self[:5]
 
 
 class Reduced(NamedTuple):
     """What an engine returns, (N,) each.
 
     Args:
-        target: the score of the row's own class, before any curve; 0 where the label is -1.
+        target: the score of the row's own class, before any score function; 0 where the label is -1.
         value: the reduced negatives; -inf for a logsumexp or max over no class.
         argmax: the class of the maximum, the lowest one on ties, -1 over no class; None for the other kinds.
     """

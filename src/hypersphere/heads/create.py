@@ -5,18 +5,29 @@ from __future__ import annotations
 import inspect
 import math
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from hypersphere.core import check_finite_number, check_flag, check_integer, check_positive, check_range, nearest
-from hypersphere.distributed import GroupLike
-from hypersphere.engines import Precision, compute_dtype
+from hypersphere.core import (
+    check_choice,
+    check_finite_number,
+    check_flag,
+    check_integer,
+    check_positive,
+    check_range,
+    nearest,
+)
+from hypersphere.distributed import ClassShards, GroupLike
+from hypersphere.engines import EngineOptions, Precision, compute_dtype
 from hypersphere.geometry import EPS
 from hypersphere.heads.head import Head
+from hypersphere.heads.sampling import Sampler, check_sampling
+from hypersphere.heads.start import check_norm, draw_rows_, fixed_prototypes
 from hypersphere.heads.validate import check_embeddings, check_labels, check_place, to_compute_dtype
-from hypersphere.losses import OBJECTIVES, Batch, Contrastive, Objective, Triplet
+from hypersphere.losses import OBJECTIVES, Batch, Contrastive, Objective, SampleLoss, Triplet
 
 _LEAST, _LARGEST, _PRINTED = 1e-30, 1e12, 1e300
 Additions = Mapping[str, Mapping[str, Any]]
@@ -25,20 +36,18 @@ Additions = Mapping[str, Mapping[str, Any]]
 class PairLoss(nn.Module):
     """A loss on the embeddings of a batch alone: `loss(embeddings, labels)`."""
 
-    checked: bool = True
-    """As of `Head`."""
-
-    def __init__(self, objective: Objective, eps: float = EPS) -> None:
+    def __init__(self, objective: Objective, eps: float = EPS, validate: bool = True) -> None:
         super().__init__()
         self.objective = objective
         self.eps = check_positive("eps", eps)
+        self.validate = check_flag("validate", validate)
 
     def forward(self, embeddings: Tensor, labels: Tensor) -> Tensor:
-        check_embeddings(embeddings, None, values=self.checked)
-        labels = check_labels(labels, embeddings, None, values=self.checked)
+        check_embeddings(embeddings, None, values=self.validate)
+        labels = check_labels(labels, embeddings, None, values=self.validate)
         with torch.autocast(embeddings.device.type, enabled=False):
             x = to_compute_dtype(embeddings, compute_dtype(embeddings))
-            loss: Tensor = self.objective(Batch(x, labels, x, eps=self.eps))
+            loss: Tensor = self.objective(Batch(embeddings=x, labels=labels, prototypes=x, eps=self.eps))
         return loss
 
 
@@ -61,6 +70,7 @@ def create_head(
     unbiased: bool = False,
     unit_gradients: bool = False,
     reduction: str = "mean",
+    validate: bool = True,
     device: torch.device | str | None = None,
     dtype: torch.dtype | None = None,
     **options: Any,
@@ -71,19 +81,14 @@ def create_head(
         name: one of `list_heads()`.
         dim: width of the embeddings.
         num_classes: number of prototypes, at least 2.
-        prototypes: `learned`; or fixed: `simplex`, `tammes`, or a (num_classes, dim) tensor.
+        prototypes: `learned`; or fixed: `simplex` (num_classes <= dim + 1), `tammes`, or a (num_classes, dim) tensor.
         prototype_norm: of learned prototypes at the start, drawn uniformly on that sphere. By default they start as the
             rows of `torch.nn.Linear` where the loss sees their lengths (softmax and its kin, L-Softmax), and from
             N(0, 0.01^2), as InsightFace's, where it does not. SphereFace's, SphereFace2's and NormFace's code has 1.
         renormalize: bring the prototypes back to that norm in every `head.advance()`, as the code of these three does.
             The loss does not change, but how far a step turns a prototype does: it is refused where the loss learns
             their lengths.
-        engine: `auto`, `dense`, `chunked` or `triton`.
-        chunk_size: classes per chunk of the chunked engine.
-        precision: of the fused engine's products, `bfloat16`, `float16`, `tf32` or `float32`; by default what autocast,
-            the embeddings' dtype or `torch.set_float32_matmul_precision` says. On a CPU `bfloat16` rounds the chunked
-            engine's.
-        budget: bytes that the fused engine may take for its N x C matrix; less than 2 N C saves memory for time.
+        engine, chunk_size, precision, budget: see `hypersphere.engines.EngineOptions`.
         eps: the epsilon of NormFace eq. 3; the released code's is 1e-6.
         add: further losses that share the prototypes, each with its weight and options, for example
             `{"c_contrastive": {"weight": 0.01}, "sample_margin": {"weight": 0.5}}`.
@@ -96,6 +101,8 @@ def create_head(
         unit_gradients: let `weight.grad` be the gradient of the normalised prototypes, for a step of
             `RowSGD(unit_eps=head.eps)`, which takes it through the normalisation in the same pass.
         reduction: `mean` over the batch, or `none`: a loss for every row, 0 where the mean leaves it out (label -1).
+        validate: look for NaN, infinity and labels out of range in every call, for which a GPU is waited for. False
+            skips these checks of values (no GPU sync); shapes and dtypes are checked in any case.
         device, dtype: of the prototypes; a loss's own parameters stay float32.
         options: the loss's own keywords; its docstring lists them.
 
@@ -105,43 +112,58 @@ def create_head(
     """
     dim, num_classes = check_integer("dim", dim, 1), check_integer("num_classes", num_classes, 2)
     check_place(device, dtype)
-    check_range("eps", eps, 0, 1)
-    for flag, value in (("renormalize", renormalize), ("unbiased", unbiased), ("unit_gradients", unit_gradients)):
+    eps = check_positive("eps", check_range("eps", eps, 0, 1))
+    check_choice("reduction", reduction, ("mean", "none"))
+    flags = {"renormalize": renormalize, "unbiased": unbiased, "unit_gradients": unit_gradients, "validate": validate}
+    for flag, value in flags.items():
         check_flag(flag, value)
-    if add is not None and not isinstance(add, Mapping):
-        raise ValueError(f"add={add!r} must map names of losses to their options, for example {{'center': {{}}}}")
-    added = {}
-    for extra, settings in (add or {}).items():
-        if not isinstance(settings, Mapping):
-            raise ValueError(f"add[{extra!r}] must map option names to values, for example {{'weight': 0.01}}")
-        weight = check_finite_number(f"add[{extra!r}]['weight']", settings.get("weight", 1.0))
-        rest = {key: value for key, value in settings.items() if key != "weight"}
-        added[extra] = weight, _objective(extra, {"dim": dim, "num_classes": num_classes}, rest)
+    if unbiased and sample is None:
+        raise ValueError("unbiased=True is about a sample of the classes: give sample, for example sample=0.1")
+    engine_options = EngineOptions(engine=engine, chunk_size=chunk_size, precision=precision, budget=budget)
+    sizes = {"dim": dim, "num_classes": num_classes}
+    added = _added(add, sizes)
+    objective = _objective(name, sizes, options)
+    objectives = [objective, *(extra for _, extra in added.values())]
+    for each in objectives:
+        _check_objective(each, reduction, unit_gradients)
+    fixed = fixed_prototypes(prototypes, num_classes, dim)
+    norm = check_norm(prototype_norm, renormalize, fixed is None, objectives)
+    sharding = None if shard is None else ClassShards(shard, num_classes, device)
+    if fixed is not None:
+        rows = (fixed if sharding is None else sharding.shard_of(fixed)).to(device=device, dtype=dtype)
+    else:
+        draw = partial(draw_rows_, norm=norm, normalized=objective.normalizes_prototypes)
+        if sharding is None:
+            rows = draw(torch.empty(num_classes, dim, device=device, dtype=dtype))
+        else:
+            rows = sharding.draw(torch.empty(0, dim, device=device, dtype=dtype), draw)
+    weight = rows if sharding is None else sharding.to_dtensor(rows)
+    for each in objectives:
+        each.reset_parameters()
+        each.to(device=device)
+        if sharding is not None:
+            sharding.shard_parameters(each, each.per_class)
+    sampler = None
+    if sample is not None:
+        check_sampling(objectives, unbiased)
+        sampler = Sampler(sample, unbiased, 0 if sharding is None else sharding.group.rank)
     return Head(
-        _objective(name, {"dim": dim, "num_classes": num_classes}, options),
-        dim=dim,
-        num_classes=num_classes,
-        prototypes=prototypes,
-        prototype_norm=prototype_norm,
-        renormalize=renormalize,
-        engine=engine,
-        chunk_size=chunk_size,
-        precision=precision,
-        budget=budget,
-        eps=eps,
+        objective,
+        nn.Parameter(weight) if fixed is None else weight,
         added=added,
-        shard=shard,
-        sample=sample,
-        unbiased=unbiased,
+        sharding=sharding,
+        sampler=sampler,
+        renormalize_to=norm if renormalize else None,
+        engine_options=engine_options,
+        eps=eps,
         unit_gradients=unit_gradients,
         reduction=reduction,
-        device=device,
-        dtype=dtype,
+        validate=validate,
     )
 
 
-def create_loss(name: str, *, eps: float = EPS, **options: Any) -> PairLoss:
-    """A loss that needs no prototypes: `contrastive` or `triplet`.
+def create_loss(name: str, *, eps: float = EPS, validate: bool = True, **options: Any) -> PairLoss:
+    """A loss that needs no prototypes: `contrastive` or `triplet`; `eps` and `validate` are as of `create_head`.
 
     Example:
         >>> triplet = create_loss("triplet", margin=0.2, mining="hard")
@@ -151,7 +173,7 @@ def create_loss(name: str, *, eps: float = EPS, **options: Any) -> PairLoss:
     if name not in pairs:
         hint = "it needs prototypes: use create_head. " if name in OBJECTIVES.names() else ""
         raise ValueError(f"{name!r} is no pair loss; {hint}{nearest(str(name), pairs)}")
-    return PairLoss(_objective(name, {}, options), eps)
+    return PairLoss(_objective(name, {}, options), eps, validate)
 
 
 def list_heads(pattern: str = "*") -> list[str]:
@@ -162,6 +184,28 @@ def list_heads(pattern: str = "*") -> list[str]:
         ['sphereface', 'sphereface2', 'sphereface_r']
     """
     return OBJECTIVES.names(pattern)
+
+
+def _added(add: Additions | None, sizes: Mapping[str, int]) -> dict[str, tuple[float, Objective]]:
+    """The further losses, each with its weight."""
+    if add is not None and not isinstance(add, Mapping):
+        raise ValueError(f"add={add!r} must map names of losses to their options, for example {{'center': {{}}}}")
+    added = {}
+    for name, settings in (add or {}).items():
+        if not isinstance(settings, Mapping):
+            raise ValueError(f"add[{name!r}] must map option names to values, for example {{'weight': 0.01}}")
+        weight = check_finite_number(f"add[{name!r}]['weight']", settings.get("weight", 1.0))
+        rest = {key: value for key, value in settings.items() if key != "weight"}
+        added[name] = weight, _objective(name, sizes, rest)
+    return added
+
+
+def _check_objective(objective: Objective, reduction: str, unit_gradients: bool) -> None:
+    """Refuse a loss that cannot do what its head is asked for."""
+    if reduction == "none" and not isinstance(objective, SampleLoss):
+        raise ValueError(f"reduction='none': {objective.name} is one number of the whole batch, not one per sample")
+    if unit_gradients and not (objective.normalizes_prototypes and objective.depends_on_scores_only):
+        raise ValueError(f"unit_gradients=True: {objective.name} depends on more than scores with unit prototypes")
 
 
 def _objective(name: str, sizes: Mapping[str, int], options: Mapping[str, Any]) -> Objective:

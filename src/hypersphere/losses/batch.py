@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from types import MappingProxyType
 from typing import Any, ClassVar, Self
 
@@ -13,15 +14,19 @@ from torch import Tensor, nn
 
 from hypersphere.core import Registry
 from hypersphere.distributed import to_local
-from hypersphere.engines import Kind, Precision, Reduced, Reduction, ScoreFunction, Similarity, reduce_negatives
+from hypersphere.engines import EngineOptions, Kind, Reduced, Reduction, ScoreFunction, Similarity, reduce_negatives
 from hypersphere.geometry import EPS, norm
 from hypersphere.losses.logits import Logits
 from hypersphere.losses.sampled import Sample
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Batch:
     """Embeddings, labels and prototypes of one call, and the engine that reduces over the negatives.
+
+    A loss reads its tensors, calls `reduce`, and needs four hooks at most, which a batch of sharded or sampled classes
+    answers in its own way: `at_labels` and `shard_of` for a parameter with an entry per class, `replicated` for one
+    that all classes share, `all_reduced` for a sum over classes that the loss has made itself.
 
     Args:
         embeddings: (N, d) in float32 or float64.
@@ -29,11 +34,7 @@ class Batch:
         prototypes: (C, d) in their own dtype.
         normalizes_prototypes: whether the head's main loss does.
         eps: the epsilon of every norm.
-        engine: name of the engine.
-        chunk_size: classes per chunk.
-        precision: of the products, where the head was told one.
-        ambient: of the fused engine's products otherwise.
-        budget: bytes of the fused engine's matrix of derivatives.
+        options: of the engine.
         rows: (N,) parameters of single samples, by name.
         validate: whether the values of `rows` are looked at.
         sample: which of the classes the prototypes are; all of them without it.
@@ -45,11 +46,7 @@ class Batch:
     prototypes: Tensor
     normalizes_prototypes: bool = True
     eps: float = EPS
-    engine: str = "auto"
-    chunk_size: int | None = None
-    precision: Precision | None = None
-    ambient: Precision | None = None
-    budget: int | None = None
+    options: EngineOptions = field(default_factory=EngineOptions)
     rows: Mapping[str, Tensor] = field(default_factory=dict)
     validate: bool = True
     sample: Sample | None = None
@@ -81,12 +78,12 @@ class Batch:
         return norm(self.embeddings, self.eps)[:, 0]
 
     def shard_of(self, per_class: Tensor) -> Tensor:
-        """A per-class parameter in the embeddings' dtype, with the entries that go with `prototypes`."""
-        return self.shard_rows(per_class).to(self.embeddings.dtype)
+        """The entries of a per-class parameter that go with `prototypes` (of this process, of the sample).
 
-    def shard_rows(self, per_class: Tensor) -> Tensor:
-        """A per-class parameter with the entries that go with `prototypes`: of this process, of the sample."""
-        return to_local(per_class) if self.sample is None else self.sample.rows(per_class)
+        They come in the embeddings' dtype.
+        """
+        rows = to_local(per_class) if self.sample is None else self.sample.rows(per_class)
+        return rows.to(self.embeddings.dtype)
 
     def sampled(self, sample: Sample, prototypes: Tensor) -> Batch:
         """The same rows against a sample of the classes, whose prototypes are given."""
@@ -169,48 +166,28 @@ class Batch:
         reduction = Reduction(
             kind,
             score_function or Similarity(),
-            normalize_prototypes,
-            self.eps,
-            normalize_embeddings,
-            self.unit_gradients,
+            normalize_prototypes=normalize_prototypes,
+            normalize_embeddings=normalize_embeddings,
+            eps=self.eps,
+            unit_gradients=self.unit_gradients,
         )
+        return self._reduce(reduction, scale, offset, bias)
+
+    def _reduce(
+        self, reduction: Reduction, scale: Tensor | float, offset: Tensor | float | None, bias: Tensor | None
+    ) -> Reduced:
         sample, dtype = self.weighting, self.embeddings.dtype
-        if sample is None:
-            return self._reduced(reduction, self.prototypes, self.labels, scale, offset, bias)
-        if kind == "logsumexp":
+        reduced = partial(reduce_negatives, self.embeddings, scale=scale, offset=offset, options=self.options)
+        if sample is not None and reduction.kind == "logsumexp":
             heavier = sample.weight.log().to(dtype)
             bias = heavier if bias is None else heavier + bias
-            return self._reduced(reduction, self.prototypes, self.labels, scale, offset, bias)
-        drawn = self._reduced(reduction, self.prototypes, self.labels, scale, offset, bias)
+        drawn = reduced(self.prototypes, self.labels, reduction, bias=bias)
+        if sample is None or reduction.kind == "logsumexp":
+            return drawn
         known, multiple = sample.positives, sample.multiple.to(dtype)
         labels = torch.where(self.labelled, torch.searchsorted(known, self.labels), -1)
-        part = None if bias is None else bias[known]
-        positives = self._reduced(reduction, self.prototypes[known], labels, scale, offset, part)
+        positives = reduced(self.prototypes[known], labels, reduction, bias=None if bias is None else bias[known])
         return drawn._replace(value=multiple * drawn.value + (1 - multiple) * positives.value)
-
-    def _reduced(
-        self,
-        reduction: Reduction,
-        prototypes: Tensor,
-        labels: Tensor,
-        scale: Tensor | float,
-        offset: Tensor | float | None,
-        bias: Tensor | None,
-    ) -> Reduced:
-        return reduce_negatives(
-            self.embeddings,
-            prototypes,
-            labels,
-            reduction,
-            scale=scale,
-            offset=offset,
-            bias=bias,
-            engine=self.engine,
-            chunk_size=self.chunk_size,
-            precision=self.precision,
-            ambient=self.ambient,
-            budget=self.budget,
-        )
 
 
 def entries(table: Tensor, labels: Tensor, dtype: torch.dtype) -> Tensor:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import torch
 from torch import Tensor, nn
 
@@ -49,7 +51,7 @@ class Center(SampleLoss):
         self.centers = nn.Parameter(start)
 
     def samples(self, batch: Batch) -> Tensor:
-        x, center = batch.embeddings, batch.at_labels(batch.shard_rows(self.centers))
+        x, center = batch.embeddings, batch.at_labels(batch.shard_of(self.centers))
         if self.normalize:
             x, center = unit(x, batch.eps), unit(center, batch.eps)
         return ((x - center) ** 2).sum(1) / 2
@@ -165,7 +167,7 @@ class HypersphericalEnergy(Objective):
         return _ALL_PROTOTYPES
 
     def forward(self, batch: Batch) -> Tensor:
-        reduction, dtype = Reduction("sum", self.curve, True, batch.eps), batch.embeddings.dtype
+        reduction, dtype = Reduction("sum", self.curve, eps=batch.eps), batch.embeddings.dtype
         part = batch.embeddings.new_zeros(())
         for rows, places in batch.prototype_blocks(_ROWS):
             reduced = reduce_negatives(
@@ -173,8 +175,7 @@ class HypersphericalEnergy(Objective):
                 batch.prototypes,
                 places,
                 reduction,
-                engine=batch.engine,
-                chunk_size=batch.chunk_size,
+                options=replace(batch.options, precision=None),
             )
             part = part + reduced.value.sum()
         return batch.all_reduced(part) / (batch.num_classes * (batch.num_classes - 1))

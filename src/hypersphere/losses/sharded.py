@@ -19,7 +19,7 @@ from hypersphere.distributed import (
     replicate_to_partial,
     scatter_rows,
 )
-from hypersphere.engines import Kind, Reduced, ScoreFunction
+from hypersphere.engines import Reduced, Reduction
 from hypersphere.geometry import norm
 from hypersphere.losses.batch import Batch, entries
 from hypersphere.losses.sampled import Sample
@@ -84,35 +84,17 @@ class ShardedBatch(Batch):
     def sampled(self, sample: Sample, prototypes: Tensor) -> Batch:
         return replace(self, sample=sample, prototypes=prototypes)
 
-    def reduce(
-        self,
-        kind: Kind,
-        score_function: ScoreFunction | None = None,
-        *,
-        scale: Tensor | float = 1.0,
-        offset: Tensor | float | None = None,
-        bias: Tensor | None = None,
-        normalize_embeddings: bool = True,
-        normalize_prototypes: bool = True,
+    def _reduce(
+        self, reduction: Reduction, scale: Tensor | float, offset: Tensor | float | None, bias: Tensor | None
     ) -> Reduced:
-        """The target's score and the reduced negatives of every row: one all-gather of 2 N numbers.
-
-        The class of a maximum stays with the process that has it: `argmax` is None.
-        """
-        part = self.as_partial_sums().reduce(
-            kind,
-            score_function,
-            scale=self._in_parts(scale),
-            offset=None if offset is None else self._in_parts(offset),
-            bias=bias,
-            normalize_embeddings=normalize_embeddings,
-            normalize_prototypes=normalize_prototypes,
-        )
+        """One all-gather of 2 N numbers. The class of a maximum stays with the process that has it: no `argmax`."""
+        scale, offset = self._in_parts(scale), None if offset is None else self._in_parts(offset)
+        part = self.as_partial_sums()._reduce(reduction, scale, offset, bias)
         both = all_gather_stack(torch.stack([part.value, part.target]), self.shards.group)
         values, target = both[:, 0], both[:, 1].sum(0)
-        if kind == "logsumexp":
+        if reduction.kind == "logsumexp":
             return Reduced(target, torch.logsumexp(values, 0), None)
-        if kind == "max":
+        if reduction.kind == "max":
             return Reduced(target, values.max(0).values, None)
         return Reduced(target, values.sum(0), None)
 

@@ -105,6 +105,7 @@ def make_head(recipe: Recipe, source: ImageSource, start: Path | None, world: Wo
         labels = np.asarray(source.labels)
         options["class_counts"] = np.bincount(labels[labels >= 0], minlength=source.num_classes).tolist()
     options.setdefault("precision", None if recipe.train.precision == "float32" else recipe.train.precision)
+    options.setdefault("validate", False)
     dim, moved = recipe.backbone["dim"], recipe.train.semi_siamese is not None
     if moved:
         options["prototypes"] = starting_prototypes(source.num_classes, dim)
@@ -131,9 +132,7 @@ def make_neck_losses(recipe: Recipe) -> list[tuple[float, PairLoss]]:
     for name, options in recipe.before_neck.items():
         rest = {key: value for key, value in options.items() if key != "weight"}
         weight = check_finite_number(f"before_neck.{name}.weight", options.get("weight", 1.0))
-        loss = create_loss(name, **rest)
-        loss.checked = False
-        made.append((weight, loss))
+        made.append((weight, create_loss(name, validate=False, **rest)))
     return made
 
 

@@ -109,7 +109,6 @@ class Trainer:
         self.head = make_head(recipe, self.source, start, self.world)
         self.sharded = sharded_head(recipe)
         self.loss_weight = float(recipe.head.get("loss_weight", 1.0))
-        self.head.checked = False
         self.neck_losses = make_neck_losses(recipe)
         self.compile = compile
         self.graphs = compile and self.device.type == "cuda" and self.world.size == 1

@@ -16,55 +16,48 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
+from hypersphere.engines.options import EngineOptions
 from hypersphere.engines.spec import Reduced, ReductionInputs
-from hypersphere.engines.triton.support import Precision, bend_of, middle_shift, product_dtype
+from hypersphere.engines.triton.support import kernel_curve, middle_shift, product_dtype
 
 _WAVE = 2**27
 
 
-def reduce_fused(problem: ReductionInputs, precision: Precision, budget: int | None) -> Reduced:
+def reduce_fused(inputs: ReductionInputs, options: EngineOptions) -> Reduced:
     """Reduce the negatives of every row in fused kernels.
 
     Args:
-        problem: one that is `fusible`.
-        precision: of the products' factors; sums are in float32, and so is the target's score.
-        budget: bytes for the matrix g; by default a quarter of the device's memory.
+        inputs: of a reduction that is `fusible`.
+        options: whose `precision` is that of the products' factors (sums are in float32, and so is the target's score)
+            and whose `budget` is the bytes for the matrix g, by default a quarter of the device's memory.
     """
-    target, value, index = _Fused.apply(  # type: ignore[no-untyped-call]
-        problem.embeddings, problem.prototypes, problem.scale, problem.offset, problem.bias, problem, precision, budget
-    )
+    target, value, index = _Fused.apply(inputs, options, *inputs.differentiable)  # type: ignore[no-untyped-call]
     return Reduced(target, value, index)
 
 
 class _Fused(torch.autograd.Function):
     @staticmethod
     def forward(
-        ctx: Any,
-        x: Tensor,
-        prototypes: Tensor,
-        scale: Tensor,
-        offset: Tensor | None,
-        bias: Tensor | None,
-        problem: ReductionInputs,
-        precision: Precision,
-        budget: int | None,
+        ctx: Any, inputs: ReductionInputs, options: EngineOptions, *_: Tensor | None
     ) -> tuple[Tensor, Tensor, Tensor | None]:
         from hypersphere.engines.triton.launch import Launcher
 
-        problem = problem._replace(embeddings=x, prototypes=prototypes, scale=scale, offset=offset, bias=bias)
-        kind, needs = problem.reduction.kind, ctx.needs_input_grad
-        launch = Launcher(problem, precision)
-        target = launch.pair_scores(problem.labels)
+        assert options.precision is not None
+        precision, budget = options.precision, options.budget
+        x = inputs.embeddings
+        kind, needs = inputs.reduction.kind, ctx.needs_input_grad[2:]
+        launch = Launcher(inputs, precision)
+        target = launch.pair_scores(inputs.labels)
         index = best = g = shift = by_scale = by_offset = None
         if kind == "max":
             index = launch.argmax()
             best = launch.pair_scores(index)
-            value = torch.where(index >= 0, _terms(problem, best, index), float("-inf"))
+            value = torch.where(index >= 0, _terms(inputs, best, index), float("-inf"))
         else:
-            bend, itemsize = bend_of(problem.reduction.score_function), product_dtype(precision).itemsize
+            curve, itemsize = kernel_curve(inputs.reduction.score_function), product_dtype(precision).itemsize
             limit = _default_budget(x.device) if budget is None else budget
-            if kind == "logsumexp" and bend is not None:
-                shift = middle_shift(problem, bend)
+            if kind == "logsumexp" and curve is not None:
+                shift = middle_shift(inputs, curve)
             bounded = precision != "float16" and (kind != "logsumexp" or shift is not None)
             if bounded and not needs[4] and any(needs[:2]) and itemsize * x.shape[0] * launch.width <= limit:
                 g = launch.new_g(launch.width)
@@ -72,9 +65,9 @@ class _Fused(torch.autograd.Function):
             ctx.wave = _wave(x.shape[0], launch.width, limit // itemsize)
         if index is not None:
             ctx.mark_non_differentiable(index)
-        saved = (problem.labels, value, index, best, g, shift, by_scale, by_offset, *launch.buffers)
-        ctx.save_for_backward(x, prototypes, scale, offset, bias, *saved)
-        ctx.reduction, ctx.precision = problem.reduction, precision
+        saved = (inputs.labels, value, index, best, g, shift, by_scale, by_offset, *launch.buffers)
+        ctx.save_for_backward(*inputs.differentiable, *saved)
+        ctx.reduction, ctx.precision = inputs.reduction, precision
         return target, value, index
 
     @staticmethod
@@ -85,16 +78,16 @@ class _Fused(torch.autograd.Function):
         x, w, scale, offset, bias, labels, value, index, best, g, shift, by_scale, by_offset, *buffers = (
             ctx.saved_tensors
         )
-        problem = ReductionInputs(x, w, labels, ctx.reduction, scale, offset, bias)
-        curve, needs = ctx.reduction.score_function, ctx.needs_input_grad
+        inputs = ReductionInputs(x, w, scale, offset, bias, labels, ctx.reduction)
+        function, needs = ctx.reduction.score_function, ctx.needs_input_grad[2:]
         grad_target, grad_value = grad_target.contiguous(), grad_value.contiguous()
         grad_x = grad_w = grad_bias = chosen = None
         with torch.autocast(x.device.type, enabled=False):
-            launch = Launcher(problem, ctx.precision, buffers)
+            launch = Launcher(inputs, ctx.precision, buffers)
             if index is not None:
                 found = torch.where(index >= 0, grad_value, 0.0)
-                by_scale, by_offset = curve.value(best[:, None])[:, 0], (index >= 0).to(x.dtype)
-                chosen = (found[:, None] * scale * curve.derivative(best[:, None]))[:, 0].contiguous()
+                by_scale, by_offset = function.value(best[:, None])[:, 0], (index >= 0).to(x.dtype)
+                chosen = (found[:, None] * scale * function.derivative(best[:, None]))[:, 0].contiguous()
                 factor = product = None
                 grad_w = torch.zeros_like(w, dtype=torch.float32) if needs[1] else None
                 grad_bias = launch.scatter_bias(index, found) if needs[4] else None
@@ -109,16 +102,16 @@ class _Fused(torch.autograd.Function):
                 grad_w = grad_w.to(w.dtype)
             grad_scale = (by_scale * grad_value)[:, None].sum_to_size(scale.shape) if needs[2] else None
             grad_offset = (by_offset * grad_value)[:, None].sum_to_size(offset.shape) if needs[3] else None
-        return grad_x, grad_w, grad_scale, grad_offset, grad_bias, None, None, None
+        return None, None, grad_x, grad_w, grad_scale, grad_offset, grad_bias
 
 
-def _terms(problem: ReductionInputs, score: Tensor, index: Tensor) -> Tensor:
+def _terms(inputs: ReductionInputs, score: Tensor, index: Tensor) -> Tensor:
     """(N,): the terms of one score per row, in float32."""
-    terms = problem.reduction.score_function.value(score[:, None]) * problem.scale
-    if problem.offset is not None:
-        terms = terms + problem.offset
-    if problem.bias is not None:
-        terms = terms + problem.bias[index.clamp(min=0)][:, None].to(terms.dtype)
+    terms = inputs.reduction.score_function.value(score[:, None]) * inputs.scale
+    if inputs.offset is not None:
+        terms = terms + inputs.offset
+    if inputs.bias is not None:
+        terms = terms + inputs.bias[index.clamp(min=0)][:, None].to(terms.dtype)
     return terms[:, 0]
 
 

@@ -10,10 +10,11 @@ import triton
 from torch import Tensor
 from triton.tools.tensor_descriptor import TensorDescriptor
 
+from hypersphere.engines.options import Precision
 from hypersphere.engines.spec import NEVER, ReductionInputs
 from hypersphere.engines.triton.available import interpreted
-from hypersphere.engines.triton.kernels import gradients, rows, scores
-from hypersphere.engines.triton.support import Precision, bend_of, product_dtype
+from hypersphere.engines.triton.kernels import gradients, rows, score_pass
+from hypersphere.engines.triton.support import kernel_curve, product_dtype
 
 _OPTIONS = {"enable_fp_fusion": True}
 _GAIN = 2.0**12
@@ -66,23 +67,23 @@ def _up(number: int, multiple: int) -> int:
 
 
 class Launcher:
-    """One problem's tensors, and every kernel on them.
+    """The tensors of one reduction, and every kernel on them.
 
     The products see `unit`, the prototypes, and `x`, the embeddings, normalised if they are to be, in the products' own
     dtype, their rows padded to whole 16 bytes and the prototypes to a multiple of 8 by zeros.
     """
 
     def __init__(
-        self, problem: ReductionInputs, precision: Precision, buffers: Sequence[Tensor | None] | None = None
+        self, inputs: ReductionInputs, precision: Precision, buffers: Sequence[Tensor | None] | None = None
     ) -> None:
-        x, w = problem.embeddings, problem.prototypes
-        self.problem = problem
+        x, w = inputs.embeddings, inputs.prototypes
+        self.inputs = inputs
         self.source_x = x if x.stride(1) == 1 else x.contiguous()
         self.source_w = w if w.stride(1) == 1 else w.contiguous()
-        self.bias = None if problem.bias is None else problem.bias.contiguous()
-        bend = bend_of(problem.reduction.score_function)
-        assert bend is not None
-        self.bend = bend
+        self.bias = None if inputs.bias is None else inputs.bias.contiguous()
+        curve = kernel_curve(inputs.reduction.score_function)
+        assert curve is not None
+        self.curve = curve
         self.count, self.dim = x.shape
         self.classes = w.shape[0]
         self.width, self.depth = _up(self.classes, 8), _up(self.dim, 8)
@@ -92,18 +93,18 @@ class Launcher:
         self.tf32 = precision == "tf32"
         self.block = triton.next_power_of_2(self.depth)
         self.norms = {
-            "eps": problem.reduction.eps,
+            "eps": inputs.reduction.eps,
             "DIM": self.dim,
-            "NORMALIZE": problem.reduction.normalize_prototypes,
-            "NORMALIZE_X": problem.reduction.normalize_embeddings,
+            "NORMALIZE": inputs.reduction.normalize_prototypes,
+            "NORMALIZE_X": inputs.reduction.normalize_embeddings,
             "BLOCK": self.block,
             **_OPTIONS,
         }
         self.inverse: Tensor | None
         self.inverse_x: Tensor | None
         if buffers is None:
-            self.unit, self.inverse = self._unit(self.source_w, self.width, problem.reduction.normalize_prototypes)
-            self.x, self.inverse_x = self._unit(self.source_x, self.count, problem.reduction.normalize_embeddings)
+            self.unit, self.inverse = self._unit(self.source_w, self.width, inputs.reduction.normalize_prototypes)
+            self.x, self.inverse_x = self._unit(self.source_x, self.count, inputs.reduction.normalize_embeddings)
         else:
             unit, self.inverse, rounded, self.inverse_x = buffers
             assert unit is not None
@@ -118,15 +119,15 @@ class Launcher:
     @property
     def _tangent(self) -> bool:
         """Whether the gradient of the prototypes goes through their normalisation."""
-        return self.problem.reduction.normalize_prototypes and not self.problem.reduction.unit_gradients
+        return self.inputs.reduction.normalize_prototypes and not self.inputs.reduction.unit_gradients
 
     def _processors(self) -> int:
         if interpreted():
             return 3
-        return torch.cuda.get_device_properties(self.problem.embeddings.device).multi_processor_count
+        return torch.cuda.get_device_properties(self.inputs.embeddings.device).multi_processor_count
 
     def _new(self, *shape: int, dtype: torch.dtype = torch.float32) -> Tensor:
-        return torch.empty(shape, dtype=dtype, device=self.problem.embeddings.device)
+        return torch.empty(shape, dtype=dtype, device=self.inputs.embeddings.device)
 
     def new_g(self, width: int) -> Tensor:
         """An (N, width) matrix for the derivatives."""
@@ -137,7 +138,7 @@ class Launcher:
         inverse = self._new(source.shape[0]) if normalize else None
         lines = max(1, 8192 // self.block)
         rows.unit_rows[(triton.cdiv(padded, lines),)](
-            source, unit, inverse, source.shape[0], padded, source.stride(0), self.depth, self.problem.reduction.eps,
+            source, unit, inverse, source.shape[0], padded, source.stride(0), self.depth, self.inputs.reduction.eps,
             DIM=self.dim, NORMALIZE=normalize, TF32=self.tf32, BLOCK=self.block, ROWS=lines, **_OPTIONS,
         )  # fmt: skip
         return unit, inverse
@@ -164,26 +165,26 @@ class Launcher:
         bias_partial: bool = False,
     ) -> dict[str, Tensor | None]:
         """Run the pass over classes first..last; partial results by name, (splits, N), or (blocks, C) for the bias."""
-        problem, bend = self.problem, self.bend
+        inputs, curve = self.inputs, self.curve
         tile = _tile(name, self.precision, self.dtype.itemsize, self.count)
         blocks, tiles = triton.cdiv(self.count, tile.m), triton.cdiv(last - first, tile.n)
         splits = max(1, min(tiles, self._processors() * tile.per_processor // blocks))
-        names = ("total", "best", "index", "bent_total", "slope_total")
+        names = ("total", "best", "index", "scale_grad_total", "offset_grad_total")
         out: dict[str, Tensor | None] = dict.fromkeys(names)
         for key, dtype in (outputs or {}).items():
             out[key] = self._new(splits, self.count, dtype=dtype)
         out["bias_partial"] = self._new(blocks, self.classes) if bias_partial else None
-        offset = problem.offset
-        scores.scores[(blocks * splits,)](
+        offset = inputs.offset
+        score_pass.scores[(blocks * splits,)](
             _described(self.x, tile.m, tile.k),
             _described(self.unit, tile.n, tile.k),
             None if g is None else _described(g, tile.m, tile.n // tile.pieces),
-            problem.labels, problem.scale, offset, self.bias, shift, bend.threshold, bend.t, weight, **out,
+            inputs.labels, inputs.scale, offset, self.bias, shift, curve.threshold, curve.t, weight, **out,
             rows=self.count, first=first, last=last, classes=self.classes, blocks=blocks,
-            scale_stride=int(problem.scale.shape[0] > 1),
+            scale_stride=int(inputs.scale.shape[0] > 1),
             offset_stride=0 if offset is None else int(offset.shape[0] > 1),
-            DIM=self.dim, KIND=problem.reduction.kind, CURVE=bend.name, PARAMETER=bend.parameter, RELU=bend.relu,
-            DETACHED=bend.detached, ONLINE=online, GAIN=self.gain, PRECISION=self.precision, TF32=self.tf32,
+            DIM=self.dim, KIND=inputs.reduction.kind, CURVE=curve.name, PARAMETER=curve.parameter, RELU=curve.relu,
+            DETACHED=curve.detached, ONLINE=online, GAIN=self.gain, PRECISION=self.precision, TF32=self.tf32,
             BRANCH=tile.branch, FLATTEN=tile.flatten, PIECES=tile.pieces, BM=tile.m, BN=tile.n, BK=tile.k,
             num_warps=tile.warps, num_stages=tile.stages, **_OPTIONS,
         )  # fmt: skip
@@ -202,29 +203,31 @@ class Launcher:
         self, g: Tensor | None, shift: Tensor | None, want_scale: bool, want_offset: bool
     ) -> tuple[Tensor, Tensor | None, Tensor | None]:
         """The value and, where wanted, its derivatives with respect to scale and offset; fills g if there is one."""
-        lse = self.problem.reduction.kind == "logsumexp"
+        lse = self.inputs.reduction.kind == "logsumexp"
         online = lse and shift is None
         outputs = {"total": torch.float32}
         if online:
             outputs["best"] = torch.float32
         if want_scale:
-            outputs["bent_total"] = torch.float32
+            outputs["scale_grad_total"] = torch.float32
         if want_offset and not lse:
-            outputs["slope_total"] = torch.float32
+            outputs["offset_grad_total"] = torch.float32
         name = "scores" if g is None else "stored"
         found = self._scores(name, 0, self.classes, g=g, shift=shift, online=online, outputs=outputs)
-        total, best, bent, slope = (found[key] for key in ("total", "best", "bent_total", "slope_total"))
+        total, best, by_scale, by_offset = (
+            found[key] for key in ("total", "best", "scale_grad_total", "offset_grad_total")
+        )
         assert total is not None
         highest = None
         if best is not None:
             highest = best.amax(0)
             highest = torch.where(highest == NEVER, 0.0, highest)
             fade = (best - highest).exp2()
-            total, bent = total * fade, None if bent is None else bent * fade
+            total, by_scale = total * fade, None if by_scale is None else by_scale * fade
         value = total.sum(0)
-        by_scale = None if bent is None else bent.sum(0)
+        by_scale = None if by_scale is None else by_scale.sum(0)
         if not lse:
-            return value, by_scale, None if slope is None else slope.sum(0)
+            return value, by_scale, None if by_offset is None else by_offset.sum(0)
         if by_scale is not None:
             by_scale = torch.where(value > 0, by_scale / value, 0.0)
         by_offset = (value > 0).to(torch.float32) if want_offset else None
@@ -243,8 +246,8 @@ class Launcher:
         wave: int,
     ) -> tuple[Tensor, Tensor | None, Tensor | None, Tensor | None]:
         """The factor r, g w, and the gradients of prototypes and bias from the negatives alone."""
-        lse = self.problem.reduction.kind == "logsumexp"
-        peak = (grad * self.problem.scale[:, 0]).abs().amax() / self.gain if self.gain != 1 else None
+        lse = self.inputs.reduction.kind == "logsumexp"
+        peak = (grad * self.inputs.scale[:, 0]).abs().amax() / self.gain if self.gain != 1 else None
         factor, weighted = self._weighted(grad, shift if g is not None else None, value if lse else None, peak)
         grad_w = self._new(self.classes, self.dim) if needs[1] else None
         product, grad_bias = None, []
@@ -268,9 +271,7 @@ class Launcher:
                 product = part if product is None else product.add_(part)
             if grad_w is not None:
                 self._prototypes(g, weighted, peak, grad_w, first, last)
-        by_bias = (
-            torch.cat(grad_bias).to(self.problem.bias.dtype) if self.problem.bias is not None and needs[4] else None
-        )
+        by_bias = torch.cat(grad_bias).to(self.inputs.bias.dtype) if self.inputs.bias is not None and needs[4] else None
         return factor, product, grad_w, by_bias
 
     def _weighted(
@@ -278,8 +279,8 @@ class Launcher:
     ) -> tuple[Tensor, Tensor]:
         factor, weighted = self._new(self.count), self._new(self.count, self.depth, dtype=self.dtype)
         rows.weigh_rows[(self.count,)](
-            self.source_x, self.inverse_x, grad, self.problem.scale, shift, value, peak, factor, weighted,
-            self.source_x.stride(0), int(self.problem.scale.shape[0] > 1), self.depth,
+            self.source_x, self.inverse_x, grad, self.inputs.scale, shift, value, peak, factor, weighted,
+            self.source_x.stride(0), int(self.inputs.scale.shape[0] > 1), self.depth,
             DIM=self.dim, GAIN=self.gain, TF32=self.tf32, BLOCK=self.block, **_OPTIONS,
         )  # fmt: skip
         return factor, weighted
@@ -354,7 +355,7 @@ class Launcher:
         """(N, d): from the negatives, the target and, for a maximum, the class that has it."""
         out = self._new(self.count, self.dim)
         rows.finish_rows[(self.count,)](
-            self.source_x, self.source_w, product, factor, self.problem.labels, grad_target, index, chosen, out,
+            self.source_x, self.source_w, product, factor, self.inputs.labels, grad_target, index, chosen, out,
             self.source_x.stride(0), self.source_w.stride(0), self.depth, **self.norms,
         )  # fmt: skip
         return out
@@ -368,7 +369,7 @@ class Launcher:
 
     def scatter_bias(self, index: Tensor, grad: Tensor) -> Tensor:
         """(C,): the gradient of the bias of a maximum, added row by row in the order of the classes."""
-        bias = self.problem.bias
+        bias = self.inputs.bias
         assert bias is not None
         order = index.argsort(stable=True)
         ends = torch.searchsorted(index[order], torch.arange(self.classes + 1, device=index.device))

@@ -182,8 +182,7 @@ def train_digits(
     here = digits.to(device)
     torch.manual_seed(seed)
     net = network(dim).to(memory_format=torch.channels_last)  # type: ignore[call-overload]
-    head = create_head(loss, dim=dim, num_classes=10, engine="dense", **(options or {}))
-    head.checked = False
+    head = create_head(loss, dim=dim, num_classes=10, engine="dense", validate=False, **(options or {}))
     if head.objective.normalizes_prototypes:
         nn.init.uniform_(head.weight, -(dim**-0.5), dim**-0.5)
     net.to(device)

@@ -1,4 +1,4 @@
-"""The closed list: curves of a score, and kinds of reduction, as functions of a tile in registers."""
+"""Score functions, and kinds of reduction, as functions of a tile in registers."""
 
 import triton
 import triton.language as tl
@@ -65,28 +65,30 @@ def power(base, EXPONENT: tl.constexpr):
 
 @triton.jit
 def similarity(z, POWER: tl.constexpr, RELU: tl.constexpr, DETACHED: tl.constexpr):
-    """g(z) = 2 ((z + 1)/2)^t - 1 (SphereFace2 sec. 2.2), and its slope; RELU is the wrong-class ReLU."""
+    """g(z) = 2 ((z + 1)/2)^t - 1 (SphereFace2 sec. 2.2), and its derivative; RELU is the wrong-class ReLU."""
     value = z
-    slope = tl.full(z.shape, 1.0, tl.float32)
+    derivative = tl.full(z.shape, 1.0, tl.float32)
     if POWER != 1:
         base = tl.maximum((z + 1) * 0.5, 0.0)
         value = 2 * power(base, POWER) - 1
         if not DETACHED:
             if POWER < 1:
                 base = tl.maximum(base, _LEAST_BASE)
-            slope = POWER * power(base, POWER - 1)
+            derivative = POWER * power(base, POWER - 1)
     if RELU:
-        slope = tl.where(value > 0, slope, 0.0)
+        derivative = tl.where(value > 0, derivative, 0.0)
         value = tl.maximum(value, 0.0)
-    return value, slope
+    return value, derivative
 
 
 @triton.jit
-def bend(z, threshold, t, CURVE: tl.constexpr, PARAMETER: tl.constexpr, RELU: tl.constexpr, DETACHED: tl.constexpr):
-    """f(z) and f'(z) of a curve of `hypersphere.engines.score_functions`."""
+def score_function(
+    z, threshold, t, CURVE: tl.constexpr, PARAMETER: tl.constexpr, RELU: tl.constexpr, DETACHED: tl.constexpr
+):
+    """f(z) and f'(z) of a function of `hypersphere.engines.score_functions`."""
     if CURVE == "circle":
-        slope = tl.maximum(z + PARAMETER, 0.0)
-        return slope * (z - PARAMETER), slope
+        derivative = tl.maximum(z + PARAMETER, 0.0)
+        return derivative * (z - PARAMETER), derivative
     elif CURVE == "modulated":
         harder = z > threshold
         return tl.where(harder, z * (t + z), z), tl.where(harder, t + 2 * z, 1.0)

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 
 import torch
 from torch import Tensor, nn
 
-from hypersphere.core import check_choice
+from hypersphere.core import check_choice, check_positive
 from hypersphere.geometry import regular_simplex, tammes
 from hypersphere.heads.validate import REALS, check_dense
+from hypersphere.losses import Objective
 
 _STD = 0.01
 
@@ -37,6 +39,21 @@ def scale_rows_(rows: Tensor, norm: float) -> Tensor:
     length = torch.linalg.vector_norm(rows, dim=1, keepdim=True, dtype=wide)
     right = (length - norm).abs() <= 8 * torch.finfo(wide).eps * norm
     return rows.mul_(torch.where(right | (length == 0), 1.0, norm / length))
+
+
+def check_norm(norm: float | None, renormalize: bool, learned: bool, objectives: Iterable[Objective]) -> float | None:
+    """The norm of learned prototypes, where it and `renormalize` make sense."""
+    if not learned and (renormalize or norm is not None):
+        given = "renormalize=True" if norm is None else f"prototype_norm={norm!r}"
+        raise ValueError(f"{given} is about learned prototypes: fixed ones keep the norms they have")
+    if norm is None:
+        if renormalize:
+            raise ValueError("renormalize=True needs the norm to come back to: give prototype_norm, for example 1.0")
+        return None
+    for each in objectives if renormalize else ():
+        if not each.normalizes_prototypes:
+            raise ValueError(f"renormalize=True: {each.name} learns the lengths of its prototypes; leave it out")
+    return check_positive("prototype_norm", norm)
 
 
 def fixed_prototypes(prototypes: str | Tensor, num_classes: int, dim: int) -> Tensor | None:

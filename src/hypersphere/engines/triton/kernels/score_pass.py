@@ -3,7 +3,7 @@
 import triton
 import triton.language as tl
 
-from hypersphere.engines.triton.kernels.score_functions import LOG2E, bend, dot, nearest, pieces, summand
+from hypersphere.engines.triton.kernels.score_functions import LOG2E, dot, nearest, pieces, score_function, summand
 
 NEVER = tl.constexpr(float("-inf"))
 
@@ -24,8 +24,8 @@ def scores(
     total,
     best,
     index,
-    bent_total,
-    slope_total,
+    scale_grad_total,
+    offset_grad_total,
     bias_partial,
     rows,
     first,
@@ -55,33 +55,33 @@ def scores(
 
     A program keeps BM rows and walks over every `splits`-th tile of BN classes; what it reduced goes to row `split` of
     the partial results, so that nothing is added atomically. Each output is left out where its pointer is None:
-    total, best, index (splits, N); bent_total and slope_total, the sums of T f and of T, T being the derivative of
-    the reduced value with respect to a term; g, T f' GAIN of every score; bias_partial, the sum of weight T
-    over the rows of a block, (blocks, C).
+    total, best, index (splits, N); scale_grad_total and offset_grad_total, the sums of T f and of T, T being the
+    derivative of the reduced value with respect to a term; g, T f' GAIN of every score; bias_partial, the sum of
+    weight T over the rows of a block, (blocks, C). A logsumexp's terms come times log2(e).
     """
     block, split = tl.program_id(0) % blocks, tl.program_id(0) // blocks
     splits = tl.num_programs(0) // blocks
     row = block * BM + tl.arange(0, BM)
     here = row < rows
     label = tl.load(labels + row, here, -1).to(tl.int32)
-    slant = tl.load(scale + row * scale_stride, here, 0.0)
-    lift = tl.zeros([BM], tl.float32)
+    scale_log2 = tl.load(scale + row * scale_stride, here, 0.0)
+    offset_log2 = tl.zeros([BM], tl.float32)
     if offset is not None:
-        lift += tl.load(offset + row * offset_stride, here, 0.0)
+        offset_log2 += tl.load(offset + row * offset_stride, here, 0.0)
     if shift is not None:
-        lift -= tl.load(shift + row, here, 0.0)
+        offset_log2 -= tl.load(shift + row, here, 0.0)
     if KIND == "logsumexp":
-        slant, lift = slant * LOG2E, lift * LOG2E
-    limit, now = 0.0, 0.0
+        scale_log2, offset_log2 = scale_log2 * LOG2E, offset_log2 * LOG2E
+    threshold_row, t_value = 0.0, 0.0
     if threshold is not None:
-        limit = tl.load(threshold + row, here, 0.0)[:, None]
-        now = tl.load(t)
+        threshold_row = tl.load(threshold + row, here, 0.0)[:, None]
+        t_value = tl.load(t)
     if weight is not None:
-        share = tl.load(weight + row, here, 0.0)
+        bias_weight = tl.load(weight + row, here, 0.0)
 
     running = tl.zeros([BM], tl.float32)
-    bent_sum = tl.zeros([BM], tl.float32)
-    slope_sum = tl.zeros([BM], tl.float32)
+    scale_grad = tl.zeros([BM], tl.float32)
+    offset_grad = tl.zeros([BM], tl.float32)
     highest = tl.full([BM], NEVER, tl.float32)
     where_highest = tl.full([BM], -1, tl.int32)
     for tile in tl.range(split, tl.cdiv(last - first, BN), splits, flatten=FLATTEN):
@@ -94,16 +94,16 @@ def scores(
             z = parts[part]
             start = begin + part * (BN // PIECES)
             column = start + tl.arange(0, BN // PIECES)
-            value, slope = bend(z, limit, now, CURVE, PARAMETER, RELU, DETACHED)
-            n = value * slant[:, None] + lift[:, None]
+            value, f_derivative = score_function(z, threshold_row, t_value, CURVE, PARAMETER, RELU, DETACHED)
+            n = value * scale_log2[:, None] + offset_log2[:, None]
             if bias is not None:
                 term_bias = tl.load(bias + column, column < last, 0.0).to(tl.float32)
                 if KIND == "logsumexp":
                     term_bias *= LOG2E
                 n += term_bias[None, :]
             if BRANCH:
-                met = tl.max(((label >= start) & (label < start + BN // PIECES)).to(tl.int32), 0)
-                if (met > 0) | (start + BN // PIECES > last):
+                has_label = tl.max(((label >= start) & (label < start + BN // PIECES)).to(tl.int32), 0)
+                if (has_label > 0) | (start + BN // PIECES > last):
                     n = tl.where((column < last)[None, :] & (column[None, :] != label[:, None]), n, NEVER)
             else:
                 n = tl.where((column < last)[None, :] & (column[None, :] != label[:, None]), n, NEVER)
@@ -118,21 +118,21 @@ def scores(
                     higher = tl.maximum(highest, tl.max(n, 1))
                     level = tl.where(higher == NEVER, 0.0, higher)
                     fade = tl.exp2(highest - level)
-                    running, bent_sum = running * fade, bent_sum * fade
+                    running, scale_grad = running * fade, scale_grad * fade
                     highest = higher
                     n -= level[:, None]
                 added, derivative = summand(n, KIND)
                 if total is not None:
                     running += tl.sum(added, 1)
-                if bent_total is not None:
-                    bent_sum += tl.sum(derivative * value, 1)
-                if slope_total is not None:
-                    slope_sum += tl.sum(derivative, 1)
+                if scale_grad_total is not None:
+                    scale_grad += tl.sum(derivative * value, 1)
+                if offset_grad_total is not None:
+                    offset_grad += tl.sum(derivative, 1)
                 if bias_partial is not None:
                     there = bias_partial + block.to(tl.int64) * classes + column
-                    tl.store(there, tl.sum(derivative * share[:, None], 0), column < last)
+                    tl.store(there, tl.sum(derivative * bias_weight[:, None], 0), column < last)
                 if g is not None:
-                    g.store([block * BM, start - first], nearest(derivative * slope * GAIN, TF32).to(g.dtype))
+                    g.store([block * BM, start - first], nearest(derivative * f_derivative * GAIN, TF32).to(g.dtype))
 
     spot = split.to(tl.int64) * rows + row
     if total is not None:
@@ -141,7 +141,7 @@ def scores(
         tl.store(best + spot, highest, here)
     if index is not None:
         tl.store(index + spot, where_highest, here)
-    if bent_total is not None:
-        tl.store(bent_total + spot, bent_sum, here)
-    if slope_total is not None:
-        tl.store(slope_total + spot, slope_sum, here)
+    if scale_grad_total is not None:
+        tl.store(scale_grad_total + spot, scale_grad, here)
+    if offset_grad_total is not None:
+        tl.store(offset_grad_total + spot, offset_grad, here)
