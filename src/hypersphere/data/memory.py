@@ -65,7 +65,8 @@ class InMemory:
         """Images as a contiguous uint8 (B, C, H, W) tensor on the device."""
         if len(indices) == 0:
             raise ValueError("a batch needs at least one index")
-        return self.images[torch.as_tensor(np.asarray(indices), device=self.images.device)]
+        chosen = torch.from_numpy(np.asarray(indices, dtype=np.int64))
+        return self.images[chosen.to(self.images.device, non_blocking=True)]  # else every step would wait for the card
 
     def to(self, device: torch.device | str) -> InMemory:
         """The same images on another device."""
