@@ -47,20 +47,52 @@ MARGINS: dict[str, Objective] = {
 
 REAL_LOSSES = {
     "softmax, optimizer.lr=0.1": "softmax",
+    "softmax, head.add={contrastive={weight=0.05,margin=1.0}}, train.sampler=identity,"
+    " train.images_per_identity=2, optimizer.lr=0.1": "softmax + contrastive",
+    "softmax, head.add={triplet={weight=0.05}}, train.sampler=identity, train.images_per_identity=2,"
+    " optimizer.lr=0.1": "softmax + triplet",
+    "softmax, head.add={center={weight=0.008}}, optimizer.lr=0.1": "softmax + center",
     "modified_softmax, optimizer.lr=0.1": "modified softmax (m = 1)",
     "normface, optimizer.lr=0.1": "NormFace",
+    "normface, head.add={c_contrastive={weight=0.01}}, optimizer.lr=0.1": "NormFace + C-contrastive",
     "ampface, optimizer.lr=0.02": "AmpFace",
+    "l_softmax, head.margin=4, optimizer.lr=0.1": "L-Softmax, m = 4",
     "sphereface, head.margin=2, optimizer.lr=0.1": "SphereFace, m = 2",
     "sphereface, head.margin=3, optimizer.lr=0.1": "SphereFace, m = 3",
     "sphereface, optimizer.lr=0.1": "SphereFace, m = 4",
     "sphereface_r, optimizer.lr=0.1": "SphereFace-R v0",
-    "arcface, optimizer.lr=0.1": "ArcFace (one seed)",
+    "arcface, optimizer.lr=0.1": "ArcFace",
     "cosface, optimizer.lr=0.02": "CosFace",
     "lm_softmax, optimizer.lr=0.02": "LM-Softmax",
-    "sphereface2, optimizer.lr=0.1": "SphereFace2-C",
-    "sphereface2, head.margin_type=a, optimizer.lr=0.1": "SphereFace2-A",
+    "sphereface2, optimizer.lr=0.1": "SphereFace2-C, t = 3",
+    "sphereface2, head.margin_type=a, optimizer.lr=0.1": "SphereFace2-A, t = 3",
+    "sphereface2, head.margin_type=m, optimizer.lr=0.1": "SphereFace2-M, t = 3",
+    "sphereface2, head.balance=0.7, head.power=5.0, optimizer.lr=0.1": "SphereFace2-C, t = 5",
 }
 """Cells of docs/results/losses.md, and what they are called there."""
+
+_DEEP = ", data.most_images=560, train.epochs=48.0, schedule.milestones=[28,40], optimizer.lr=0.1"
+DEEP_LOSSES = {
+    f"{cell}{_DEEP}": title
+    for cell, title in {
+        "softmax": "softmax",
+        "modified_softmax": "modified softmax (m = 1)",
+        "normface": "NormFace",
+        "ampface, head.prototype_norm=1.0": "AmpFace",
+        "sphereface, head.margin=2": "SphereFace, m = 2",
+        "sphereface, head.margin=3": "SphereFace, m = 3",
+        "sphereface": "SphereFace, m = 4",
+        "sphereface_r": "SphereFace-R v0",
+        "cosface, head.prototype_norm=1.0": "CosFace",
+        "lm_softmax, head.prototype_norm=1.0": "LM-Softmax",
+        "sphereface2": "SphereFace2-C, t = 3",
+        "sphereface2, head.margin_type=a": "SphereFace2-A, t = 3",
+        "sphereface2, head.margin_type=m": "SphereFace2-M, t = 3",
+    }.items()
+}
+"""The same on the 560 people with most images."""
+
+REAL_SETS = {"lfw-pairs": "LFW, 6,000 pairs", "held-out identities": "500 people held out, 30,000 pairs"}
 
 
 def draw_margins() -> Any:
@@ -156,20 +188,42 @@ def draw_heads() -> Any:
     )
 
 
-def draw_real_losses() -> Any:
-    """Accuracy of every run on real faces whose loss has its chosen rate: a dot a seed, a line at the mean."""
+def real_runs(cell: str, name: str) -> list[float]:
+    """Per cent of a set's pairs that each run of a cell decides rightly."""
     record = RecordFile(IMAGES.parent / "results" / "losses" / "results.jsonl")
-    titles = {"lfw-pairs": "LFW, 6,000 pairs", "held-out identities": "500 people held out, 30,000 pairs"}
-    figure = new_figure(9.0, 4.2)
+    runs = [run for run in record.records.values() if run.cell == cell and not run.stopped]
+    return [100 * run.scores[name].accuracy for run in runs]
+
+
+def draw_real_losses(cells: dict[str, str]) -> Any:
+    """Accuracy of every run on real faces whose loss has its chosen rate: a dot a seed, a line at the mean."""
+    figure = new_figure(9.0, 1.2 + 0.23 * len(cells))
     panels = figure.subplots(1, 2, sharey=True)
-    for axes, (name, title) in zip(panels, titles.items(), strict=True):
-        for row, cell in enumerate(REAL_LOSSES):
-            values = [100 * run.scores[name].accuracy for run in record.records.values() if run.cell == cell]
+    for axes, (name, title) in zip(panels, REAL_SETS.items(), strict=True):
+        for row, cell in enumerate(cells):
+            values = real_runs(cell, name)
             axes.plot(values, [row] * len(values), "o", color="C0", alpha=0.6)
             axes.plot([sum(values) / len(values)] * 2, [row - 0.3, row + 0.3], color="C1", linewidth=2)
         axes.set(xlabel="pairs decided rightly, %", title=title)
-    panels[0].set_yticks(range(len(REAL_LOSSES)), list(REAL_LOSSES.values()))
+    panels[0].set_yticks(range(len(cells)), list(cells.values()))
     panels[0].invert_yaxis()
+    return figure
+
+
+def draw_real_sphereface2() -> Any:
+    """Accuracy on real faces over SphereFace2's t, a line for each lambda."""
+    figure = new_figure(8.0, 3.2)
+    powers = (1.0, 2.0, 3.0, 5.0)
+    for axes, (name, title) in zip(figure.subplots(1, 2), REAL_SETS.items(), strict=True):
+        for balance in (0.6, 0.7, 0.8):
+            means = []
+            for power in powers:
+                chosen = f"sphereface2, head.balance={balance}, head.power={power}, optimizer.lr=0.1"
+                values = real_runs("sphereface2, optimizer.lr=0.1" if (balance, power) == (0.7, 3.0) else chosen, name)
+                means.append(sum(values) / len(values))
+            axes.plot(powers, means, "o-", label=f"λ = {balance}")
+        axes.set(xlabel="t", ylabel="pairs decided rightly, %", title=title)
+        axes.legend(loc="lower right")
     return figure
 
 
@@ -180,7 +234,9 @@ PICTURES = {
     "pocket-faces": draw_pocket_faces,
     "augmentation": draw_augmentation,
     "spheres": draw_spheres,
-    "real-losses": draw_real_losses,
+    "real-losses": lambda: draw_real_losses(REAL_LOSSES),
+    "real-losses-deep": lambda: draw_real_losses(DEEP_LOSSES),
+    "real-sphereface2": draw_real_sphereface2,
     "nearest": draw_item("nearest", "fig7"),
     "termination": draw_item("termination", "termination"),
     "decisions": draw_item("decisions", "fig17"),
