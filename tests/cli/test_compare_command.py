@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from hypersphere.cli import main
+from hypersphere.cli.compare import _Shown
 from hypersphere.data import write_folder
 from hypersphere.pocket import PocketFaces
 from hypersphere.training import Checkpoints, compare_cells, read_log
@@ -74,6 +75,17 @@ def test_a_first_cell_that_stopped_is_not_compared_with(
     said = [row for row in capsys.readouterr().out.splitlines() if row.startswith(("points", "  optimizer"))]
     assert said[0].startswith("points against optimizer.lr=0.05 on ")
     assert [row.partition(":")[0] for row in said[1:]] == ["  optimizer.lr=0.01"]
+
+
+def test_the_last_line_of_progress_counts_the_last_run() -> None:
+    said: list[tuple[int, int, str]] = []
+    shown = _Shown(lambda *words: said.append(words), 2)  # type: ignore[arg-type]
+    for number in range(2):
+        for done in (1, 2, 3):
+            shown(number, done, 3)
+        shown.finish()
+    assert said[-1] == (6, 6, "2 of 2 runs done")
+    assert said[2] == (3, 6, "1 of 2 runs done"), "the steps of the runs to come are expected to be as many"
 
 
 def test_data_without_unseen_people_cannot_be_compared(

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from hypersphere.cli import main
-from hypersphere.cli.commands.completion import SHELLS
+from hypersphere.cli.completion import SHELLS
 
 CASES = [
     ("tr", {"train"}),

@@ -9,15 +9,16 @@ import numpy as np
 import pytest
 
 from hypersphere.cli import main
-from hypersphere.cli.demo import Extent, _train, run_demo
-from hypersphere.cli.demo_report import FARS, LOSSES, RECIPE, Outcome, _verdict, page_row, row
-from hypersphere.core.config import load_toml
+from hypersphere.cli.demo import run_demo
+from hypersphere.core import Progress, load_toml
 from hypersphere.evaluation import Estimate, pair_metrics, verify_pairs
-from hypersphere.training import Trainer, load_recipe
+from hypersphere.training import DemoExtent, DemoOutcome, Trainer, demo_row, load_recipe
+from hypersphere.training.demo import train_timed
+from hypersphere.training.demo_report import FARS, LOSSES, RECIPE, _verdict, page_row
 from hypersphere.version import __version__
 from tests.plots.reader import Reader
 
-SMALL = Extent(steps=2, people=12, pairs=600)
+SMALL = DemoExtent(steps=2, people=12, pairs=600)
 
 
 def test_the_demo_and_the_demo_again(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -59,16 +60,18 @@ def test_seconds_are_those_of_all_calls_or_unknown(tmp_path: Path) -> None:
     recipe = replace(recipe, backbone={"name": "cnn4", "dim": 2}, train=settings)
 
     Trainer(recipe, tmp_path / "killed").run(until=1)
-    assert _train(Trainer(recipe, tmp_path / "killed"), "x")[1] is None
+    assert train_timed(Trainer(recipe, tmp_path / "killed"), "x", Progress)[1] is None
 
     Trainer(recipe, tmp_path / "stopped").run(until=1)
     clock = tmp_path / "stopped" / "seconds.json"
     clock.write_text(json.dumps({"seconds": 1000}))
-    seconds = _train(Trainer(recipe, tmp_path / "stopped"), "x")[1]
+    seconds = train_timed(Trainer(recipe, tmp_path / "stopped"), "x", Progress)[1]
     assert seconds is not None
     assert seconds > 1000
     assert json.loads(clock.read_text())["seconds"] >= seconds
-    assert _train(Trainer(recipe, tmp_path / "stopped"), "x")[1] == json.loads(clock.read_text())["seconds"]
+    assert (
+        train_timed(Trainer(recipe, tmp_path / "stopped"), "x", Progress)[1] == json.loads(clock.read_text())["seconds"]
+    )
 
 
 def test_an_interruption_is_timed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -79,7 +82,7 @@ def test_an_interruption_is_timed(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
 
     monkeypatch.setattr(Trainer, "run", interrupted)
     with pytest.raises(KeyboardInterrupt):
-        _train(Trainer(recipe, tmp_path), "x")
+        train_timed(Trainer(recipe, tmp_path), "x", Progress)
     assert json.loads((tmp_path / "seconds.json").read_text())["seconds"] > 0
 
 
@@ -96,7 +99,7 @@ def test_the_verdict_follows_the_interval(gain: Estimate, word: str) -> None:
 
 
 def test_what_cannot_be_measured_is_a_dash() -> None:
-    for cells in (row(outcome(None)), page_row(outcome(None))):
+    for cells in (demo_row(outcome(None)), page_row(outcome(None))):
         assert cells[2] == "–"
         assert cells[4].startswith("100.0 %"), "300 impostors are enough for FAR 1e-2"
         assert cells[5] == "–", "and too few for 1e-3"
@@ -104,12 +107,12 @@ def test_what_cannot_be_measured_is_a_dash() -> None:
     assert page_row(outcome(None))[4].startswith("100.0 %\n[")
 
 
-def outcome(gain: Estimate | None) -> Outcome:
+def outcome(gain: Estimate | None) -> DemoOutcome:
     same = np.arange(600) % 2 == 0
     scores = np.where(same, 0.9, 0.1)
     subjects = np.arange(600) % 20, np.where(same, np.arange(600) % 20, (np.arange(600) + 1) % 20)
     result, metrics = verify_pairs(scores, same), pair_metrics(scores, same, subjects, FARS, replicates=20)
-    return Outcome("ArcFace", load_recipe(RECIPE), Path("x"), scores, result, metrics, gain, [], None)
+    return DemoOutcome("ArcFace", load_recipe(RECIPE), Path("x"), scores, result, metrics, gain, [], None)
 
 
 def test_the_recipe_names_the_options_of_each_loss() -> None:

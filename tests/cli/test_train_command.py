@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 
 from hypersphere.cli import main
-from hypersphere.cli.messages import ELSEWHERE
 from hypersphere.data import write_folder
 from hypersphere.models import load_model
 from hypersphere.pocket import PocketFaces
 from hypersphere.training import recipe_keys
+from hypersphere.training.choose_recipe import ELSEWHERE
 from tests.training.small import RECIPE
 
 Capture = pytest.CaptureFixture[str]
@@ -60,7 +60,9 @@ def test_recipes_are_listed_by_name(capsys: Capture) -> None:
 def test_a_run_says_where_it_goes_on_and_how_to_train_longer(here: Path, capsys: Capture) -> None:
     command = ["train", "small.toml", "--steps", "6", "--out", "run", "--device", "cpu"]
     assert main(command) == 0
-    assert "step" not in capsys.readouterr().err
+    said = capsys.readouterr().err
+    assert "going on" not in said
+    assert "finished" not in said
     for file in (here / "run" / "checkpoints").glob("step-000000006.*"):
         file.unlink()
     assert main(command) == 0
@@ -94,6 +96,7 @@ def test_a_damaged_checkpoint_is_a_plain_line(here: Path) -> None:
     ("words", "message"),
     [
         (["pocket/fases"], "did you mean 'pocket/faces'?"),
+        (["small.toml", "train.step=3"], "train.step=3 over small.toml: train.step is unknown; did you mean 'steps'?"),
         (["small.toml", "head.name=arcfac"], "unknown loss 'arcfac'; did you mean 'arcface'?"),
         (["small.toml", "backbone.name=sfnet5"], "unknown backbone 'sfnet5'"),
         (["people", "--best"], "--best needs people whom training does not see"),

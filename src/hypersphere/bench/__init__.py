@@ -2,10 +2,10 @@
 
 from hypersphere.bench.check_plan import CHECKED, check_plan, core_count
 from hypersphere.bench.contestants import FLOOR, Size, contestants, draw
-from hypersphere.bench.forecast import PLANNED, Cost, Forecast, forecast, measure_rate, process_counts
 from hypersphere.bench.machine import append_row, choose_measured_device, device_name, peak_bytes
 from hypersphere.bench.measure_heads import Measured, draw_head_panels, head_rows, head_table, measure_heads
 from hypersphere.bench.measure_training import TrainingBench
+from hypersphere.bench.plan import PLANNED, Cost, Forecast, forecast, measure_rate, process_counts
 
 __all__ = [
     "CHECKED",

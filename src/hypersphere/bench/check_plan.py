@@ -17,7 +17,7 @@ from torch import Tensor, distributed
 from torch.multiprocessing.spawn import start_processes
 
 from hypersphere.bench.contestants import Size
-from hypersphere.bench.forecast import PLANNED, WARM_UP, Cost, forecast, seconds_of_steps
+from hypersphere.bench.plan import PLANNED, WARM_UP, Cost, forecast, seconds_of_steps
 from hypersphere.core import read_json
 from hypersphere.distributed import Group
 from hypersphere.heads.communication import ring_bytes

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import hypersphere as hs
-from hypersphere.cli.commands.machine import add_device, add_loading
 from hypersphere.cli.output import Results, note
+from hypersphere.cli.parser import add_device, add_loading
 from hypersphere.core import Progress, check_finite_number, check_integer, check_positive, choose_device, import_extra
 
 

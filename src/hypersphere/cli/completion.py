@@ -1,16 +1,31 @@
-"""Scripts that let shells complete the command, made from its parsers."""
+"""`hypersphere completion`: scripts that let shells complete the command, made from its parsers."""
 
 from __future__ import annotations
 
 import argparse
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from pathlib import Path
 from shlex import quote
+from typing import Any
 
-from hypersphere.cli.main import build_parser
 from hypersphere.cli.output import Results
 
+SHELLS = ("bash", "zsh", "fish")
 NAME = "hypersphere"
+
+
+def add_command(commands: Any) -> None:
+    """Add `completion` to the command line."""
+    parser = commands.add_parser(
+        "completion",
+        help="print a script that lets a shell complete commands and options",
+        description="Print a script that lets a shell complete commands, options and their values. bash: put `source "
+        "<(hypersphere completion bash)` into ~/.bashrc; zsh: `source <(hypersphere completion zsh)` into ~/.zshrc, "
+        "after compinit; fish: hypersphere completion fish > ~/.config/fish/completions/hypersphere.fish",
+    )
+    parser.add_argument("shell", choices=SHELLS, help=", ".join(SHELLS))
+    parser.set_defaults(run="completion:run")
 
 
 @dataclass(frozen=True)
@@ -31,9 +46,15 @@ class Place:
     words: dict[str, str]
     options: tuple[Option, ...]
 
+    def option_words(self) -> dict[str, str]:
+        """The names of the options, with what they are for."""
+        return {name: option.about for option in self.options for name in option.names}
+
 
 def run(options: argparse.Namespace) -> Results:
     """Print the script."""
+    from hypersphere.cli.main import build_parser
+
     script = {"bash": bash, "zsh": zsh, "fish": fish}[options.shell](list(places(build_parser(), NAME)))
     print(script, end="")
     return Results({"shell": options.shell, "script": script})
@@ -63,17 +84,19 @@ def places(parser: argparse.ArgumentParser, path: str) -> Iterator[Place]:
         yield from places(inner, f"{path} {name}")
 
 
-def _words(words: Iterable[str]) -> str:
-    return quote(" ".join(words))
+def _template(shell: str) -> str:
+    return Path(__file__).with_suffix(f".{shell}").read_text(encoding="utf-8")
 
 
-def _inner(found: list[Place]) -> str:
-    """The places below the program, as a pattern of `case`."""
-    return "|".join(quote(place.path) for place in found[1:])
+def _fill(shell: str, found: list[Place], values: Iterable[str], here: Iterable[str]) -> str:
+    inner = "|".join(quote(place.path) for place in found[1:])
+    return (
+        _template(shell).replace("INNER", inner).replace("VALUES", "\n".join(values)).replace("HERE", "\n".join(here))
+    )
 
 
 def _values(found: list[Place]) -> Iterator[tuple[str, tuple[str, ...]]]:
-    """For every option that takes a value: place and name, and the values there are."""
+    """For every option that takes a value: place and name as a pattern of `case`, and the values there are."""
     for place in found:
         for option in place.options:
             if option.takes_value:
@@ -82,72 +105,34 @@ def _values(found: list[Place]) -> Iterator[tuple[str, tuple[str, ...]]]:
 
 def bash(found: list[Place]) -> str:
     """The script for bash; where nothing of ours fits, names of files are completed."""
-    values = "\n".join(f"        {pattern}) words={_words(known)} ;;" for pattern, known in _values(found))
-    here = "\n".join(
-        f"                {quote(place.path)}) words={_words(place.words)};"
-        f" options={_words(name for option in place.options for name in option.names)} ;;"
+
+    def words(each: Iterable[str]) -> str:
+        return quote(" ".join(each))
+
+    values = (f"        {pattern}) words={words(known)} ;;" for pattern, known in _values(found))
+    here = (
+        f"                {quote(place.path)}) words={words(place.words)}; options={words(place.option_words())} ;;"
         for place in found
     )
-    return f"""\
-_{NAME}() {{
-    local place={NAME} word words= options=
-    local current=${{COMP_WORDS[COMP_CWORD]}} previous=${{COMP_WORDS[COMP_CWORD-1]}}
-    for word in "${{COMP_WORDS[@]:1:COMP_CWORD-1}}"; do
-        case "$place $word" in
-            {_inner(found)}) place="$place $word" ;;
-        esac
-    done
-    case "$place $previous" in
-{values}
-        *)
-            case $place in
-{here}
-            esac
-            [[ $current == -* ]] && words=$options ;;
-    esac
-    COMPREPLY=($(compgen -W "$words" -- "$current"))
-}}
-complete -o default -F _{NAME} {NAME}
-"""
+    return _fill("bash", found, values, here)
 
 
 def zsh(found: list[Place]) -> str:
     """The script for zsh, to be sourced after compinit, or a file `_hypersphere` on its fpath."""
 
-    def described(word: str, about: str) -> str:
-        name = word.replace(":", "\\:")
-        return quote(f"{name}:{about}" if about else name)
+    def described(words: dict[str, str]) -> str:
+        escaped = ((word.replace(":", "\\:"), about) for word, about in words.items())
+        return " ".join(quote(f"{word}:{about}" if about else word) for word, about in escaped)
 
-    values = "\n".join(
-        f"        ({pattern}) found=({' '.join(described(word, '') for word in known)}) ;;"
-        for pattern, known in _values(found)
+    values = (
+        f"        ({pattern}) found=({described(dict.fromkeys(known, ''))}) ;;" for pattern, known in _values(found)
     )
-    here = ""
-    for place in found:
-        words = " ".join(described(word, about) for word, about in place.words.items())
-        options = " ".join(described(name, option.about) for option in place.options for name in option.names)
-        here += f"                ({quote(place.path)}) here=({words}); options=({options}) ;;\n"
-    return f"""\
-#compdef {NAME}
-_{NAME}() {{
-    local place={NAME} word previous=$words[CURRENT-1]
-    local -a found here options
-    for word in ${{words[2,CURRENT-1]}}; do
-        case "$place $word" in
-            ({_inner(found)}) place="$place $word" ;;
-        esac
-    done
-    case "$place $previous" in
-{values}
-        (*)
-            case $place in
-{here}            esac
-            if [[ $PREFIX == -* ]]; then found=($options); else found=($here); fi ;;
-    esac
-    if (( $#found )); then _describe {NAME} found; else _files; fi
-}}
-if [[ $funcstack[1] == _{NAME} ]]; then _{NAME} "$@"; else compdef _{NAME} {NAME}; fi
-"""
+    here = (
+        f"                ({quote(place.path)}) here=({described(place.words)});"
+        f" options=({described(place.option_words())}) ;;"
+        for place in found
+    )
+    return _fill("zsh", found, values, here)
 
 
 def fish(found: list[Place]) -> str:
@@ -157,25 +142,12 @@ def fish(found: list[Place]) -> str:
         inside = text.replace("\\", "\\\\").replace("'", "\\'")
         return f"'{inside}'"
 
-    lines = [
-        f"function __{NAME}_at",
-        f"    set -l place {NAME}",
-        "    for word in (commandline -opc)[2..-1]",
-        '        switch "$place $word"',
-        f"            case {' '.join(quoted(place.path) for place in found[1:])}",
-        '                set place "$place $word"',
-        "        end",
-        "    end",
-        '    test "$place" = "$argv"',
-        "end",
-    ]
+    lines = [_template("fish").replace("INNER", " ".join(quoted(place.path) for place in found[1:]))]
     for place in found:
         start = f"complete -c {NAME} -n {quoted(f'__{NAME}_at {place.path}')}"
-        lines += [f"{start} -f -a {quoted(word)} -d {quoted(about)}" for word, about in place.words.items()]
+        lines += [f"{start} -f -a {quoted(word)} -d {quoted(about)}\n" for word, about in place.words.items()]
         for option in place.options:
             names = " ".join(f"-l {name[2:]}" if name.startswith("--") else f"-s {name[1:]}" for name in option.names)
-            value = (
-                f" -x -a {quoted(' '.join(option.values))}" if option.values else " -r" if option.takes_value else ""
-            )
-            lines.append(f"{start} {names}{value} -d {quoted(option.about)}")
-    return "\n".join(lines) + "\n"
+            value = f" -x -a {quoted(' '.join(option.values))}" if option.values else " -r" * option.takes_value
+            lines.append(f"{start} {names}{value} -d {quoted(option.about)}\n")
+    return "".join(lines)

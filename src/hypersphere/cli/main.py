@@ -12,13 +12,15 @@ import sys
 import threading
 import time
 import traceback
+import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext, redirect_stdout
+from pathlib import Path
 from types import FrameType
+from typing import Any
 
-from hypersphere.cli import bench
-from hypersphere.cli.commands import advise, completion, data, demo, evaluate, explore, reproduce, theory, train
-from hypersphere.cli.messages import in_words, plain_warnings
+from hypersphere.cli import bench, compare, completion, data, demo, explore, train
+from hypersphere.cli.commands import advise, evaluate, reproduce, theory
 from hypersphere.cli.output import red
 from hypersphere.cli.parser import Parser, find_run
 from hypersphere.core import Failure, Progress
@@ -33,7 +35,7 @@ def build_parser() -> Parser:
     parser.set_defaults(quiet=False, verbose=False, json=False, goes_on=False)
     parser.add_argument("--version", action="version", version=f"hypersphere {__version__}")
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
-    for group in (demo, train, data, evaluate, theory, reproduce, explore, advise, bench, completion):
+    for group in (demo, train, compare, data, evaluate, theory, reproduce, explore, advise, bench, completion):
         group.add_command(commands)
     return parser
 
@@ -52,12 +54,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if not _flushed():
             return 141
         raise
-    _take_settings(options, rest)
-    options.command = shlex.join(["hypersphere", *(sys.argv[1:] if arguments is None else arguments)])
+    options = argparse.Namespace(
+        **{
+            **vars(options),
+            **_all_settings(options, rest),
+            "command": shlex.join(["hypersphere", *(sys.argv[1:] if arguments is None else arguments)]),
+        }
+    )
     Progress.silent = options.quiet
     start = time.monotonic()
     try:
-        with plain_warnings(), _tidy_after_sigterm(), redirect_stdout(sys.stderr) if options.json else nullcontext():
+        with _plain_warnings(), _tidy_after_sigterm(), redirect_stdout(sys.stderr) if options.json else nullcontext():
             results = find_run(options.run)(options)
         if options.json and results is not None:
             print(results.to_json(sys.stdout.encoding or "utf-8"))
@@ -122,7 +129,7 @@ def _failed(error: BaseException, status: int, verbose: bool, words: str | None 
     """Say what went wrong in one line, or after its traceback."""
     if verbose:
         traceback.print_exception(error)
-    print(f"{red('hypersphere:', sys.stderr)} {words or in_words(error)}", file=sys.stderr)
+    print(f"{red('hypersphere:', sys.stderr)} {words or _in_words(error)}", file=sys.stderr)
     return status
 
 
@@ -133,10 +140,32 @@ def _say_how(seconds: float) -> None:
     print(f"{versions}; took {seconds:.1f} s", file=sys.stderr)
 
 
-def _take_settings(options: argparse.Namespace, rest: list[str]) -> None:
+def _all_settings(options: argparse.Namespace, rest: list[str]) -> dict[str, list[str]]:
     """`key=value` after an option is a setting like one before it; argparse gives it back as unknown."""
     unknown = [word for word in rest if word.startswith("-") or "=" not in word]
     if rest and (unknown or not hasattr(options, "settings")):
         options.parser.refuse(unknown or rest, settings=hasattr(options, "settings"))
-    if rest:
-        options.settings = [*options.settings, *rest]
+    return {"settings": [*options.settings, *rest]} if rest else {}
+
+
+@contextmanager
+def _plain_warnings() -> Iterator[None]:
+    """Write the package's own warnings as a line on standard error; those of others stay as they are."""
+    with warnings.catch_warnings():
+        shown = warnings.showwarning
+
+        def show(message: Warning | str, category: type[Warning], filename: str, lineno: int, *rest: Any) -> None:
+            if filename.startswith(str(Path(__file__).parents[1])):
+                print(f"hypersphere: warning: {message}", file=sys.stderr)
+            else:
+                shown(message, category, filename, lineno, *rest)
+
+        warnings.showwarning = show  # type: ignore[assignment]
+        yield
+
+
+def _in_words(error: BaseException) -> str:
+    """Return an error as a sentence: one of the system names its file and not its number."""
+    if isinstance(error, OSError) and error.filename is not None and error.strerror:
+        return f"{error.filename}: {error.strerror}"
+    return str(error)

@@ -13,8 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TextIO
 
-from hypersphere.core import Progress
-from hypersphere.core.progress import terminal_width
+from hypersphere.core import Progress, terminal_width
 
 
 @dataclass(frozen=True)

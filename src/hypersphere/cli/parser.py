@@ -1,4 +1,4 @@
-"""How commands are declared: an argument parser that suggests, and runs that are loaded when they are wanted."""
+"""How commands are declared: a parser that suggests, options that several share, runs that are loaded when wanted."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from importlib import import_module
 from typing import Any, NoReturn
 
-from hypersphere.cli.messages import as_setting
+import hypersphere as hs
 from hypersphere.cli.output import Results, red
 from hypersphere.core import nearest
 
@@ -51,7 +51,7 @@ class Parser(argparse.ArgumentParser):
         close = difflib.get_close_matches(words[0].partition("=")[0], known, n=1, cutoff=0.7)
         hint = f" (did you mean {close[0]}?)" if close else ""
         if settings and not close and words[0].startswith("--"):
-            hint = f"; settings of the recipe are written key=value: {as_setting(words)}"
+            hint = f"; settings of the recipe are written key=value: {hs.training.as_setting(words)}"
         self.error(f"unrecognized arguments: {' '.join(words)}{hint}")
 
     def _check_value(self, action: argparse.Action, value: Any) -> None:
@@ -65,9 +65,32 @@ def find_run(run: str) -> Run:
     """The function that a command runs.
 
     Args:
-        run: `module:function` in `hypersphere.cli`. Commands are declared with names, not functions, because the
-            modules that run them import torch, and `--help` does not need it.
+        run: `module:function` in `hypersphere.cli`. Commands are declared with names, not functions, so that a module
+            is free to import what `--help` does not need.
     """
     module, _, function = run.partition(":")
     found: Run = getattr(import_module(f"hypersphere.cli.{module}"), function)
     return found
+
+
+def add_device(parser: argparse._ActionsContainer, default: str | None = None) -> None:
+    """`--device`, of every command that computes."""
+    usual = default or "cuda where there is one, otherwise cpu"
+    parser.add_argument("--device", default=default, help=f"cpu, cuda, cuda:N or mps ({usual})")
+
+
+def add_loading(parser: argparse.ArgumentParser) -> None:
+    """`--workers` and `--compile`, of every command that trains."""
+    parser.add_argument(
+        "--workers", type=int, metavar="N", help="processes that load images (0 on a CPU, up to 8 beside a GPU)"
+    )
+    parser.add_argument(
+        "--compile", action=argparse.BooleanOptionalAction, default=False, help="hand the network to torch.compile"
+    )
+
+
+def add_seeds(parser: argparse.ArgumentParser) -> None:
+    """`--seeds`, of every command that repeats trainings."""
+    parser.add_argument(
+        "--seeds", type=int, default=1, metavar="N", help="runs of each training, with seeds 0 to N - 1 (%(default)s)"
+    )

@@ -1,4 +1,7 @@
-"""What every room shares: checks with readable errors, the registry, progress reporting, optional packages."""
+"""What every room shares: checks with readable errors, configuration, files, the registry, progress, optional packages.
+
+Other rooms import from here; `core.read_arrays` apart, which needs numpy.
+"""
 
 from hypersphere.core.checks import (
     check_choice,
@@ -9,13 +12,30 @@ from hypersphere.core.checks import (
     check_range,
     nearest,
 )
+from hypersphere.core.config import as_table, build, digest, load_toml, overlay, override, to_toml, to_value
 from hypersphere.core.device import choose_device
 from hypersphere.core.errors import Failure
 from hypersphere.core.extras import import_extra, install_hint, is_installed
+from hypersphere.core.files import (
+    Staged,
+    file_digest,
+    make_folders,
+    naming_file,
+    partial_name,
+    read_bounded,
+    refuse_existing,
+    remove_partial,
+    staged_folder,
+    sync_file,
+    sync_folder,
+    whole_file,
+    write_atomically,
+)
 from hypersphere.core.lock import hold_folder
 from hypersphere.core.numbers import INT64_MAX, is_integer, parse_integer
-from hypersphere.core.progress import Progress, Reporter, duration, part_of
+from hypersphere.core.progress import Progress, Reporter, duration, part_of, terminal_width
 from hypersphere.core.read_json import parse_json, read_json
+from hypersphere.core.read_lines import check_names, numbered_lines
 from hypersphere.core.registry import Registry
 
 __all__ = [
@@ -24,22 +44,46 @@ __all__ = [
     "Progress",
     "Registry",
     "Reporter",
+    "Staged",
+    "as_table",
+    "build",
     "check_choice",
     "check_finite_number",
     "check_flag",
     "check_integer",
+    "check_names",
     "check_positive",
     "check_range",
     "choose_device",
+    "digest",
     "duration",
+    "file_digest",
     "hold_folder",
     "import_extra",
     "install_hint",
     "is_installed",
     "is_integer",
+    "load_toml",
+    "make_folders",
+    "naming_file",
     "nearest",
+    "numbered_lines",
+    "overlay",
+    "override",
     "parse_integer",
     "parse_json",
     "part_of",
+    "partial_name",
+    "read_bounded",
     "read_json",
+    "refuse_existing",
+    "remove_partial",
+    "staged_folder",
+    "sync_file",
+    "sync_folder",
+    "terminal_width",
+    "to_toml",
+    "to_value",
+    "whole_file",
+    "write_atomically",
 ]

@@ -7,7 +7,7 @@ import sys
 import time
 import unicodedata
 from collections.abc import Callable, Iterator, Sequence
-from typing import ClassVar, TextIO
+from typing import ClassVar, Self, TextIO
 
 Reporter = Callable[[int, int], None]
 """Called as `report(done, total)`."""
@@ -138,7 +138,7 @@ class Progress:
         self.drawn = False
         self.base = 0, self.start
 
-    def __enter__(self) -> Progress:
+    def __enter__(self) -> Self:
         self.start = self.shown = time.monotonic()
         self.base = 0, self.start
         return self

@@ -1,18 +1,33 @@
 """Where images come from: formats, each with a reader and a writer; identities that two sets share."""
 
 from hypersphere.data.augment import Augmentation
-from hypersphere.data.convert import FORMATS, guess_format, open_source, write_source
+from hypersphere.data.convert import FORMATS, NOT_WRITTEN, guess_format, open_source, write_source
 from hypersphere.data.corrupt import imbalance, long_tailed_counts, noisy_labels, step_counts, unlabelled
+from hypersphere.data.file_access import is_image_name
 from hypersphere.data.fit import Fitted
-from hypersphere.data.formats.cifar import CifarSource, open_cifar, write_cifar
-from hypersphere.data.formats.folder import FolderSource, write_folder
-from hypersphere.data.formats.idx import open_mnist, read_idx, write_idx, write_mnist
-from hypersphere.data.formats.list_file import ListSource, write_list
-from hypersphere.data.formats.market import MarketSource, write_market
-from hypersphere.data.formats.packs import PackSource, write_pack
-from hypersphere.data.formats.recordio import RecordSource, write_records
-from hypersphere.data.formats.tar import TarSource, write_tar
-from hypersphere.data.images import UnreadableImage, decode, encode
+from hypersphere.data.formats import (
+    CifarSource,
+    FolderSource,
+    ListSource,
+    MarketSource,
+    PackSource,
+    RecordSource,
+    TarSource,
+    open_cifar,
+    open_mnist,
+    read_entries,
+    read_idx,
+    write_cifar,
+    write_folder,
+    write_idx,
+    write_list,
+    write_market,
+    write_mnist,
+    write_pack,
+    write_records,
+    write_tar,
+)
+from hypersphere.data.images import Image, UnreadableImage, decode, encode
 from hypersphere.data.memory import InMemory
 from hypersphere.data.mixing import cutmix, mixup
 from hypersphere.data.named import ImageFiles, NamedImages
@@ -20,17 +35,12 @@ from hypersphere.data.overlap import shared_names, similar_identities
 from hypersphere.data.prefetch import Prefetcher, ProcessPrefetcher
 from hypersphere.data.readable import ReadReport, check_readable
 from hypersphere.data.samplers import ClassBalancedBatches, IdentityBatches, ShuffledBatches
-from hypersphere.data.source import (
-    ArraySource,
-    EncodedSource,
-    ImageSource,
-    Subset,
-    batch,
-    names_of,
-)
+from hypersphere.data.source import ArraySource, EncodedSource, ImageSource, Indices, Labels, Subset, batch, names_of
+from hypersphere.data.summary import read_some, summarize, without_unreadable
 
 __all__ = [
     "FORMATS",
+    "NOT_WRITTEN",
     "ArraySource",
     "Augmentation",
     "CifarSource",
@@ -39,9 +49,12 @@ __all__ = [
     "Fitted",
     "FolderSource",
     "IdentityBatches",
+    "Image",
     "ImageFiles",
     "ImageSource",
     "InMemory",
+    "Indices",
+    "Labels",
     "ListSource",
     "MarketSource",
     "NamedImages",
@@ -61,6 +74,7 @@ __all__ = [
     "encode",
     "guess_format",
     "imbalance",
+    "is_image_name",
     "long_tailed_counts",
     "mixup",
     "names_of",
@@ -68,11 +82,15 @@ __all__ = [
     "open_cifar",
     "open_mnist",
     "open_source",
+    "read_entries",
     "read_idx",
+    "read_some",
     "shared_names",
     "similar_identities",
     "step_counts",
+    "summarize",
     "unlabelled",
+    "without_unreadable",
     "write_cifar",
     "write_folder",
     "write_idx",

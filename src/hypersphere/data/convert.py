@@ -11,14 +11,25 @@ from typing import Any
 
 from hypersphere.core import Reporter, check_choice, nearest
 from hypersphere.data.file_access import is_image_name
-from hypersphere.data.formats.cifar import open_cifar, write_cifar
-from hypersphere.data.formats.folder import FolderSource, write_folder
-from hypersphere.data.formats.idx import open_mnist, write_mnist
-from hypersphere.data.formats.list_file import ListSource, write_list
-from hypersphere.data.formats.market import FOLDERS, MarketSource, write_market
-from hypersphere.data.formats.packs import PackSource, write_pack
-from hypersphere.data.formats.recordio import RecordSource, write_records
-from hypersphere.data.formats.tar import TarSource, write_tar
+from hypersphere.data.formats import (
+    FolderSource,
+    ListSource,
+    MarketSource,
+    PackSource,
+    RecordSource,
+    TarSource,
+    open_cifar,
+    open_mnist,
+    write_cifar,
+    write_folder,
+    write_list,
+    write_market,
+    write_mnist,
+    write_pack,
+    write_records,
+    write_tar,
+)
+from hypersphere.data.formats.market import FOLDERS
 from hypersphere.data.source import ImageSource
 
 

@@ -1,7 +1,11 @@
 """Training: recipes, the trainer, schedules, checkpoints, logs."""
 
 from hypersphere.training.checkpoints import Checkpoints
+from hypersphere.training.choose_recipe import ChosenRecipe, as_setting, choose_recipe, is_data, run_folder
+from hypersphere.training.compare_table import gain_lines, gains_over_first, table_lines
 from hypersphere.training.comparison import compare_cells
+from hypersphere.training.demo import DemoExtent, demo_recipes, run_demo
+from hypersphere.training.demo_report import DemoOutcome, demo_row
 from hypersphere.training.finished_run import Trained, load_run, mean_embeddings, run_embedder
 from hypersphere.training.jobs import Task, run_tasks, training_fit
 from hypersphere.training.logs import Logger, TensorBoard, WeightsAndBiases, read_log
@@ -13,6 +17,7 @@ from hypersphere.training.recipe_stages import train_recipe
 from hypersphere.training.run_records import RecordFile, RunRecord, SetScore, compare_runs, run_key
 from hypersphere.training.schedules import Schedule
 from hypersphere.training.shard_state import load_replicated_state, load_state, replicated_state, save_state
+from hypersphere.training.train_and_verify import TrainedRun, train_and_verify
 from hypersphere.training.trainer import Trainer
 from hypersphere.training.validation import NO_VALIDATION, UnseenPairs, unseen_pairs, validation_sets
 
@@ -20,6 +25,9 @@ __all__ = [
     "NO_VALIDATION",
     "SHIPPED_RECIPES",
     "Checkpoints",
+    "ChosenRecipe",
+    "DemoExtent",
+    "DemoOutcome",
     "Logger",
     "Monitor",
     "Recipe",
@@ -30,15 +38,23 @@ __all__ = [
     "Task",
     "TensorBoard",
     "Trained",
+    "TrainedRun",
     "Trainer",
     "TrainingStopped",
     "UnseenPairs",
     "ValidationSettings",
     "WeightsAndBiases",
+    "as_setting",
+    "choose_recipe",
     "compare_cells",
     "compare_runs",
+    "demo_recipes",
+    "demo_row",
     "effective_margin",
     "find_recipe",
+    "gain_lines",
+    "gains_over_first",
+    "is_data",
     "load_recipe",
     "load_replicated_state",
     "load_run",
@@ -49,11 +65,15 @@ __all__ = [
     "recipe_keys",
     "recipe_names",
     "replicated_state",
+    "run_demo",
     "run_embedder",
+    "run_folder",
     "run_key",
     "run_tasks",
     "save_state",
     "suggest_recipe",
+    "table_lines",
+    "train_and_verify",
     "train_recipe",
     "training_fit",
     "unseen_pairs",

@@ -317,11 +317,24 @@ def load_recipe(path: str | Path, settings: Sequence[str] = ()) -> Recipe:
     A setting `head.name=other` brings that loss's options from the recipe's `losses` table instead of the head's own.
     """
     path = find_recipe(path)
+    table = load_table(path)
     try:
-        return recipe_from_table(load_table(path), settings)
+        return recipe_from_table(table, settings)
     except ValueError as error:
         message = str(error)
+        if settings and _problem(table, []) != message:
+            one = (setting for setting in settings if _problem(table, [setting]) == message)
+            message = f"{next(one, ' '.join(settings))} over {path}: {message}"
         raise ValueError(message if str(path) in message else f"{path}: {message}") from None
+
+
+def _problem(table: Mapping[str, Any], settings: Sequence[str]) -> str | None:
+    """What is wrong with a table and some settings; None where nothing is."""
+    try:
+        recipe_from_table(table, settings)
+    except ValueError as error:
+        return str(error)
+    return None
 
 
 def recipe_keys() -> list[str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from hypersphere.cli.commands.machine import add_device
+from hypersphere.cli.parser import add_device
 
 CONTRACTS = ("insightface", "opencv-sface")
 FLIPS = ("none", "concat", "sum", "mean")

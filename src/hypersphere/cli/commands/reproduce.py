@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from hypersphere.cli.commands.machine import add_device, add_seeds
+from hypersphere.cli.parser import add_device, add_seeds
 
 KINDS = ("theory", "illustration", "pocket", "real")
 

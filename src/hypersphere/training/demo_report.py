@@ -33,8 +33,11 @@ from hypersphere.plots import (
     project_to_sphere,
 )
 from hypersphere.pocket import contact_sheet
-from hypersphere.training import SHIPPED_RECIPES, Recipe, UnseenPairs, run_embedder
+from hypersphere.training.finished_run import run_embedder
+from hypersphere.training.recipe import Recipe
+from hypersphere.training.recipe_names import SHIPPED_RECIPES
 from hypersphere.training.training_data import training_source
+from hypersphere.training.validation import UnseenPairs
 from hypersphere.version import __version__
 
 RECIPE = SHIPPED_RECIPES / "pocket" / "demo.toml"
@@ -47,7 +50,7 @@ SHOWN_PEOPLE, _SHOWN_PAIRS = 6, 12
 
 
 @dataclass(frozen=True)
-class Outcome:
+class DemoOutcome:
     """One loss, trained and tested.
 
     Args:
@@ -101,7 +104,7 @@ def sphere(title: str, network: nn.Module, pairs: UnseenPairs) -> Sphere:
     return Sphere(title, points, labels, kept, float(angles[same & other].mean()), float(angles[~same].mean()))
 
 
-def row(outcome: Outcome) -> tuple[str, ...]:
+def demo_row(outcome: DemoOutcome) -> tuple[str, ...]:
     """The cells of an outcome, as in `COLUMNS`, for a terminal: EER and TAR without intervals."""
     return (
         outcome.title,
@@ -113,9 +116,9 @@ def row(outcome: Outcome) -> tuple[str, ...]:
     )
 
 
-def page_row(outcome: Outcome) -> tuple[str, ...]:
+def page_row(outcome: DemoOutcome) -> tuple[str, ...]:
     """The cells of an outcome, as in `COLUMNS`, for a page: every interval below its value."""
-    title, _, gain, *_, seconds = row(outcome)
+    title, _, gain, *_, seconds = demo_row(outcome)
     rates = [outcome.metrics[rate_name("tar@far", far)] for far in FARS]
     shares = [(outcome.result.accuracy, 2), (outcome.metrics["eer"], 2), *((rate, 1) for rate in rates)]
     accuracy, *others = ("\n".join(_share(estimate, digits)) for estimate, digits in shares)
@@ -130,7 +133,7 @@ def _share(estimate: Estimate | NotMeasurable, digits: int) -> list[str]:
 
 
 def build_report(
-    outcomes: Mapping[str, Outcome],
+    outcomes: Mapping[str, DemoOutcome],
     spheres: Sequence[Sphere],
     pairs: UnseenPairs,
     *,
@@ -173,7 +176,7 @@ def _command(out: Path, seed: int) -> str:
     return shlex.join(["hypersphere", "demo", "--seed", str(seed), "--out", str(out)])
 
 
-def _results(page: Page, outcomes: Mapping[str, Outcome]) -> None:
+def _results(page: Page, outcomes: Mapping[str, DemoOutcome]) -> None:
     accuracies = [outcome.result.accuracy.value for outcome in outcomes.values()]
     page.heading("Result")
     page.table(
@@ -197,7 +200,7 @@ def _results(page: Page, outcomes: Mapping[str, Outcome]) -> None:
     )
 
 
-def _verdict(outcome: Outcome) -> str:
+def _verdict(outcome: DemoOutcome) -> str:
     gain = outcome.gain
     assert gain is not None
     if gain.low > 0:
@@ -223,7 +226,7 @@ def _data(page: Page, recipe: Recipe, pairs: UnseenPairs) -> None:
     )
 
 
-def _curves(page: Page, outcomes: Mapping[str, Outcome], pairs: UnseenPairs) -> None:
+def _curves(page: Page, outcomes: Mapping[str, DemoOutcome], pairs: UnseenPairs) -> None:
     genuine, impostor = int(pairs.same.sum()), int((~pairs.same).sum())
     page.heading("Who is let in: the ROC")
     curves = {outcome.title: (outcome.result.roc.far, outcome.result.roc.tar) for outcome in outcomes.values()}
@@ -250,7 +253,7 @@ def _curves(page: Page, outcomes: Mapping[str, Outcome], pairs: UnseenPairs) -> 
     )
 
 
-def _training(page: Page, outcomes: Mapping[str, Outcome]) -> None:
+def _training(page: Page, outcomes: Mapping[str, DemoOutcome]) -> None:
     logs = {outcome.title: outcome.log for outcome in outcomes.values()}
     page.heading("How training went")
     page.figure(
@@ -298,7 +301,7 @@ def _spheres(page: Page, spheres: Sequence[Sphere], dim: int) -> None:
     )
 
 
-def _hardest(page: Page, outcomes: Mapping[str, Outcome], pairs: UnseenPairs) -> None:
+def _hardest(page: Page, outcomes: Mapping[str, DemoOutcome], pairs: UnseenPairs) -> None:
     best = max(outcomes.values(), key=lambda outcome: outcome.result.accuracy.value)
     wrong = ~best.result.right
     limits = best.result.fold_thresholds[fold_of_pairs(len(best.result.fold_thresholds), len(best.scores))]
@@ -330,7 +333,7 @@ def _pair(pairs: UnseenPairs, index: int, score: float, limit: float) -> ImagePa
     return ImagePair(pairs.source.read(left), pairs.source.read(right), said)
 
 
-def _reproduce(page: Page, outcomes: Mapping[str, Outcome], out: Path, seed: int, seconds: float) -> None:
+def _reproduce(page: Page, outcomes: Mapping[str, DemoOutcome], out: Path, seed: int, seconds: float) -> None:
     recipe = outcomes["softmax"].recipe
     page.heading("How to reproduce this")
     page.code(_command(out, seed))
