@@ -16,6 +16,7 @@ from collections.abc import Callable
 from contextlib import redirect_stderr, redirect_stdout
 from importlib import metadata
 from pathlib import Path
+from typing import Any
 
 CORE = ("torch", "numpy", "scipy")
 KERNELS = ("hypersphere.engines.triton.", "hypersphere.optim.")
@@ -82,7 +83,7 @@ def use_losses() -> None:
 
     assert hs.list_protocols()
     for name in hs.list_heads():
-        counts = {"class_counts": [4, 3, 2, 1]} if name in ("ldam", "label_aware_smoothing") else {}
+        counts: dict[str, Any] = {"class_counts": [4, 3, 2, 1]} if name in ("ldam", "label_aware_smoothing") else {}
         head = hs.create_head(name, dim=8, num_classes=4, **counts)
         head(torch.randn(6, 8, requires_grad=True), torch.arange(6) % 4).backward()
         head.advance()

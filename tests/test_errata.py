@@ -27,7 +27,7 @@ def simplex(k: int) -> Tensor:
     return unit(torch.eye(k, dtype=torch.float64) - 1.0 / k)
 
 
-def loss(name: str, w: Tensor, x: Tensor, y: Tensor, call: dict[str, Tensor] | None = None, **keywords: Any) -> float:
+def loss(name: str, w: Tensor, x: Tensor, y: Tensor, call: dict[str, Any] | None = None, **keywords: Any) -> float:
     head = hs.create_head(name, dim=w.shape[1], num_classes=len(w), **keywords).double()
     with torch.no_grad():
         head.weight.copy_(w)
@@ -36,7 +36,7 @@ def loss(name: str, w: Tensor, x: Tensor, y: Tensor, call: dict[str, Tensor] | N
 
 # ------------------------------------------------------------------------------------------------- largest margins
 
-GM = {"scale": 4.0, "alpha1": 1.0, "beta1": 0.2, "alpha2": 0.4, "beta2": 0.0}
+GM: dict[str, Any] = {"scale": 4.0, "alpha1": 1.0, "beta1": 0.2, "alpha2": 0.4, "beta2": 0.0}
 
 
 def gm_bound(k: int, sign: int, *, scale: float, alpha1: float, beta1: float, alpha2: float, beta2: float) -> float:
@@ -65,7 +65,7 @@ def test_lm_theorem_3_5_prints_the_same_wrong_sign_per_sample() -> None:
     draw = torch.rand(4, len(y), generator=g, dtype=torch.float64)
     a1, b1, a2, b2 = 0.6 + draw[0], 0.3 * draw[1], 0.5 * draw[2], -0.3 * draw[3]
     s = 5.0
-    call = {"alpha1": a1, "beta1": b1, "alpha2": a2, "beta2": b2}
+    call: dict[str, Any] = {"alpha1": a1, "beta1": b1, "alpha2": a2, "beta2": b2}
 
     def bound(sign: int) -> float:
         second = (k - 1) * torch.exp(-s * (1 / (k - 1) + a1 + b1))
@@ -440,7 +440,7 @@ def test_nf_gradient_of_the_true_label_is_negative() -> None:
     logits = torch.tensor([0.3, -1.0, 2.0], dtype=torch.float64, requires_grad=True)
     torch.nn.functional.cross_entropy(logits[None], torch.tensor([1])).backward()
     p = float(torch.softmax(logits.detach(), 0)[1])
-    assert float(logits.grad[1]) == pytest.approx(p - 1)
+    assert float(logits.grad[1]) == pytest.approx(p - 1)  # type: ignore[index]
 
 
 def test_nf_proposition_3_needs_a_metric() -> None:

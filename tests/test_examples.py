@@ -67,7 +67,7 @@ def test_a_docstring_prints_what_it_says(module: str, name: str, place: Path) ->
         found = getattr(found, part)
     room = importlib.import_module(".".join(module.split(".")[:2]))
     scope = {**{each: getattr(room, each) for each in room.__all__}, **vars(owner), **examples.names()}
-    test = doctest.DocTestParser().get_doctest(found.__doc__, scope, name, module, 0)
+    test = doctest.DocTestParser().get_doctest(found.__doc__ or "", scope, name, module, 0)
     told: list[str] = []
     runner = doctest.DocTestRunner(optionflags=doctest.NORMALIZE_WHITESPACE, verbose=False)
     assert runner.run(test, out=told.append).failed == 0, "".join(told)

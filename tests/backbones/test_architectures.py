@@ -168,8 +168,8 @@ def test_face_residual_nets_start_as_released(name: str, size: tuple[int, int]) 
     residual = [conv for _, conv in convolutions(net) if conv.bias is None]
     assert len(plain) == (4 if name == "sfnet20" else 5)
     for layer in [*plain, net.fc]:
-        fan_in = layer.weight[0].numel()
-        mean, std = spread(layer.weight)
+        fan_in = layer.weight[0].numel()  # type: ignore[index]
+        mean, std = spread(layer.weight)  # type: ignore[arg-type]
         assert std == pytest.approx(fan_in**-0.5, rel=0.05)
         assert abs(mean) < 0.1 * std
         assert float(layer.weight.detach().abs().max()) <= (3 / fan_in) ** 0.5

@@ -163,8 +163,8 @@ def test_checkpointing_changes_no_number(name: str, options: dict[str, Any]) -> 
             outputs.append(step(net, images))
         assert outputs[0].equal(outputs[1])
     for (key, one), other in zip(plain.named_parameters(), thrifty.parameters(), strict=True):
-        assert one.grad is other.grad or one.grad.equal(other.grad), key
-    for (key, one), other in zip(plain.named_buffers(), thrifty.named_buffers(), strict=True):
+        assert one.grad is other.grad or one.grad.equal(other.grad), key  # type: ignore[arg-type]
+    for (key, one), other in zip(plain.named_buffers(), thrifty.named_buffers(), strict=True):  # type: ignore[assignment]
         assert one.equal(other[1]), key
     counts = [buffer for key, buffer in thrifty.named_buffers() if key.endswith("num_batches_tracked")]
     assert all(count == 2 for count in counts)
@@ -176,7 +176,8 @@ def test_checkpointing_keeps_less() -> None:
         net = make("sfnet36", checkpointing=checkpointing)
         sizes: list[int] = []
         with torch.autograd.graph.saved_tensors_hooks(
-            lambda x, sizes=sizes: (sizes.append(x.numel()), x)[1], lambda x: x
+            lambda x, sizes=sizes: (sizes.append(x.numel()), x)[1],  # type: ignore[misc]
+            lambda x: x,
         ):
             net(images_for(net))
         kept.append(sum(sizes))
@@ -187,7 +188,7 @@ def test_checkpointing_leaves_the_buffers_in_place_when_the_backward_pass_fails(
     net = make("iresnet18", checkpointing=True).train()
     buffers = dict(net.named_buffers())
     out = net(images_for(net))
-    handle = net.layer2[1].conv2.register_forward_pre_hook(lambda *_: (_ for _ in ()).throw(RuntimeError("stop")))
+    handle = net.layer2[1].conv2.register_forward_pre_hook(lambda *_: (_ for _ in ()).throw(RuntimeError("stop")))  # type: ignore[index]
     with pytest.raises(RuntimeError, match="stop"):
         out.sum().backward()
     handle.remove()
@@ -199,16 +200,16 @@ def compare_compiled(eager: Backbone, net: Backbone) -> None:
     images = images_for(net).to(next(net.parameters()).dtype)
     compiled = torch.compile(net.train(), backend="aot_eager", fullgraph=True)
     try:
-        out = step(compiled, images)
+        out = step(compiled, images)  # type: ignore[arg-type]
     finally:
         torch.compiler.reset()
     torch.testing.assert_close(out, step(eager.train(), images), rtol=1e-3, atol=1e-4)
     for (key, one), other in zip(eager.named_parameters(), net.parameters(), strict=True):
         if one.grad is not None:
             near = 1e-3 * float(one.grad.abs().max())
-            torch.testing.assert_close(other.grad, one.grad, rtol=1e-3, atol=near, msg=lambda m, k=key: f"{k}: {m}")
-    for (key, one), other in zip(eager.named_buffers(), net.buffers(), strict=True):
-        torch.testing.assert_close(other, one, rtol=1e-3, atol=1e-4, msg=lambda m, k=key: f"{k}: {m}")
+            torch.testing.assert_close(other.grad, one.grad, rtol=1e-3, atol=near, msg=lambda m, k=key: f"{k}: {m}")  # type: ignore[misc]
+    for (key, one), other in zip(eager.named_buffers(), net.buffers(), strict=True):  # type: ignore[assignment]
+        torch.testing.assert_close(other, one, rtol=1e-3, atol=1e-4, msg=lambda m, k=key: f"{k}: {m}")  # type: ignore[misc]
 
 
 @pytest.mark.filterwarnings("ignore")
@@ -249,7 +250,7 @@ def test_a_compiled_net_names_a_wrong_shape() -> None:
 
 @pytest.mark.parametrize("name", FAMILIES)
 def test_channels_last_is_the_same_net(name: str) -> None:
-    net, other = make(name).eval(), make(name).eval().to(memory_format=torch.channels_last)
+    net, other = make(name).eval(), make(name).eval().to(memory_format=torch.channels_last)  # type: ignore[call-overload]
     images = images_for(net)
     with torch.no_grad():
         x = images.to(memory_format=torch.channels_last)

@@ -28,7 +28,7 @@ def saved(folder: Path, embeddings: Embeddings, name: str = "E") -> list[str]:
     return ["--embeddings", str(folder / f"{name}.npy"), "--names", str(folder / f"{name}.txt")]
 
 
-def evaluate(out: Path, *words: str | Path) -> dict[str, Any]:
+def evaluate(out: Path, *words: object) -> dict[str, Any]:
     """The result of a command; no time is spent on its page."""
     with patch("hypersphere.cli.embedding.write_report", return_value="no page"):
         assert main(["evaluate", *map(str, words), "--out", str(out)]) == 0
@@ -36,7 +36,7 @@ def evaluate(out: Path, *words: str | Path) -> dict[str, Any]:
     return table
 
 
-def report(out: Path, *words: str | Path) -> str:
+def report(out: Path, *words: object) -> str:
     """The page of a command."""
     assert main(["evaluate", *map(str, words), "--out", str(out)]) == 0
     page = (out / "report.html").read_text()
@@ -44,7 +44,7 @@ def report(out: Path, *words: str | Path) -> str:
     return page
 
 
-def fails(capsys: pytest.CaptureFixture[str], *words: str | Path) -> str:
+def fails(capsys: pytest.CaptureFixture[str], *words: object) -> str:
     assert main(["evaluate", *map(str, words), "--out", "unused"]) != 0
     return capsys.readouterr().err
 

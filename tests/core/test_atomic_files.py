@@ -124,7 +124,7 @@ def test_an_error_at_any_call_names_the_file_and_leaves_the_previous_one(
         left -= 1
         if left == 0:
             raise OSError(failing, os.strerror(failing))
-        return real[name](*args, **keywords)  # type: ignore[operator]
+        return real[name](*args, **keywords)
 
     for name in real:
         monkeypatch.setattr(os, name, lambda *args, _name=name, **keywords: call(_name, *args, **keywords))

@@ -36,7 +36,7 @@ def test_registry() -> None:
     things.register("a")(type("A", (), {}))
     assert things.names() == ["a", "b"]
     assert things.names("a*") == ["a"]
-    assert things["a"].name == "a"
+    assert things["a"].name == "a"  # type: ignore[attr-defined]
     with pytest.raises(ValueError, match="unknown thing 'c'; Known: a, b"):
         things["c"]
     with pytest.raises(ValueError, match="thing 'a' is registered twice"):

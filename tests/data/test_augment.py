@@ -2,6 +2,7 @@
 
 import hashlib
 import math
+from typing import Any
 
 import pytest
 import torch
@@ -26,7 +27,7 @@ EVERYTHING = Augmentation(
     mean=(0.4, 0.5, 0.6),
     std=0.25,
 )
-EACH = {name: Augmentation(**{name: 1.0}) for name in KINDS}
+EACH = {name: Augmentation(**dict[str, Any]({name: 1.0})) for name in KINDS}
 
 
 def images(count: int = 16, channels: int = 3, height: int = 24, width: int = 20) -> Tensor:
@@ -58,7 +59,7 @@ def test_nothing_switched_on_is_normalisation_alone() -> None:
 def test_shapes_and_types(size: int, channels: int) -> None:
     x = images(8, channels)[:size]
     kept = x.clone()
-    out = Augmentation(**dict.fromkeys(KINDS, 1.0))(x, seeded())
+    out = Augmentation(**dict[str, Any].fromkeys(KINDS, 1.0))(x, seeded())  # type: ignore[arg-type]
     assert (out.shape, out.dtype, out.is_contiguous()) == (x.shape, torch.float32, True)
     assert torch.equal(x, kept)
     assert out.abs().max() <= 1 + 1e-6 if size else True
@@ -140,7 +141,7 @@ def test_probability_half_changes_half_and_one_changes_all(name: str) -> None:
     x = images(400)
     changed = (EACH[name](x, seeded()) != plain(x)).flatten(1).any(1)
     assert changed.float().mean() > 0.85
-    half = (Augmentation(**{name: 0.5})(x, seeded()) != plain(x)).flatten(1).any(1)
+    half = (Augmentation(**dict[str, Any]({name: 0.5}))(x, seeded()) != plain(x)).flatten(1).any(1)
     assert 0.35 < half.float().mean() < 0.6
     assert not (half & ~changed).any()
 
@@ -223,7 +224,7 @@ def test_one_resampling_is_the_composition_of_its_parts(channels: int, *, resize
     u = torch.rand(8, 16, generator=seeded(5))
     more = more_draws(u, 15)
     augment = Augmentation(
-        **dict.fromkeys(("flip", "shift", "rotate", "zoom", "crop"), 0.6),
+        **dict[str, Any].fromkeys(("flip", "shift", "rotate", "zoom", "crop"), 0.6),  # type: ignore[arg-type]
         max_shift=2,
         max_rotation=25,
         zoom_range=(0.7, 1.5),
@@ -281,7 +282,7 @@ def test_rotation_turns_as_degrees_do() -> None:
         {"rotate": 1e-9, "zoom": 1e-9, "crop": 1e-9, "crop_resize": True},
     ],
 )
-def test_a_map_that_moves_nothing_returns_the_image_exactly(still: dict[str, float]) -> None:
+def test_a_map_that_moves_nothing_returns_the_image_exactly(still: dict[str, Any]) -> None:
     for x in (images(8, 3, 24, 24), images(8, 1, 113, 113)):
         assert torch.equal(Augmentation(**still)(x, seeded()), plain(x))
     flipped = Augmentation(flip=1.0, **still)(x, seeded())
@@ -330,7 +331,7 @@ def test_low_resolution_works_on_the_chosen_images_alone(monkeypatch: pytest.Mon
     x = torch.rand(40, 3, 24, 20, generator=seeded())
     scale = torch.where(torch.rand(40, 1, generator=seeded(1)) < 0.3, 0.4, 1.0)
     lowered, worked = pixels._lowered, []
-    monkeypatch.setattr(pixels, "_lowered", lambda *given: worked.append(len(given[0])) or lowered(*given))
+    monkeypatch.setattr(pixels, "_lowered", lambda *given: worked.append(len(given[0])) or lowered(*given))  # type: ignore[func-returns-value]
     out = pixels.lower_resolution(x, scale)
     assert torch.equal(out, torch.where(scale[:, :, None, None] < 1, lowered(x, scale), x))
     assert worked == [int((scale < 1).sum())]
@@ -348,8 +349,8 @@ def test_low_resolution_loses_detail_and_keeps_the_mean() -> None:
 
 def test_brightness_contrast_and_saturation_alone() -> None:
     x = images().div(4, rounding_mode="floor") + 64
-    off = {"brightness": 0.0, "contrast": 0.0, "saturation": 0.0}
-    unit = {"mean": 0.0, "std": 1.0, "photometric": 1.0}
+    off: dict[str, Any] = {"brightness": 0.0, "contrast": 0.0, "saturation": 0.0}
+    unit: dict[str, Any] = {"mean": 0.0, "std": 1.0, "photometric": 1.0}
     base = x.float() / 255
     bright = Augmentation(**{**off, **unit, "brightness": 0.5})(x, seeded())
     ratio = bright / base
@@ -450,7 +451,7 @@ def test_erasing_is_the_algorithm() -> None:
         ({"mean": float("nan")}, "mean=nan"),
     ],
 )
-def test_bad_settings(options: dict[str, float], message: str) -> None:
+def test_bad_settings(options: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         Augmentation(**options)
 

@@ -274,5 +274,5 @@ def test_the_pictures_above_are_what_they_say() -> None:
     with Image.open(io.BytesIO(READ["16-bit"][0])) as image:
         assert image.mode.startswith("I;16")
     with Image.open(io.BytesIO(READ["animated"][0])) as image:
-        assert image.n_frames == 2
+        assert image.n_frames == 2  # type: ignore[attr-defined]
     assert decode(READ["exif-rotated"][0]).shape == (10, 12, 3)

@@ -116,7 +116,7 @@ def test_a_pattern_opens_several_archives(tmp_path: Path) -> None:
 )
 def test_what_cannot_be_guessed(tmp_path: Path, make: object, message: str) -> None:
     with pytest.raises(ValueError, match=message):
-        open_source(make(tmp_path))  # type: ignore[operator]
+        open_source(make(tmp_path))
 
 
 def touch(path: Path) -> Path:

@@ -111,7 +111,7 @@ def test_noise_refuses_what_it_cannot_do() -> None:
     with pytest.raises(ValueError, match="label 3"):
         noisy_labels([0, 3], 0.5, 3, 0)
     with pytest.raises(ValueError, match="float64"):
-        noisy_labels(np.array([0.0, 1.0]), 0.5, 3, 0)  # type: ignore[arg-type]
+        noisy_labels(np.array([0.0, 1.0]), 0.5, 3, 0)
 
 
 def test_unlabelled_takes_labels_away() -> None:

@@ -134,7 +134,7 @@ def test_a_file_of_somebody_else_is_not_replaced(tmp_path: Path) -> None:
         folder = tmp_path / other
         folder.mkdir()
         (folder / other).write_bytes(b"mine")
-        options = {"split": "test"} if kind == "mnist" else {}
+        options: dict[str, Any] = {"split": "test"} if kind == "mnist" else {}
         with pytest.raises(ValueError, match=f"{other} exists already"):
             write_source(source_for(kind), folder / name, kind, **options)
         assert [path.name for path in folder.iterdir()] == [other]

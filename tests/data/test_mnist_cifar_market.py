@@ -159,7 +159,7 @@ def test_cifar_100(tmp_path: Path) -> None:
     np.testing.assert_array_equal(coarse.read(2), picture(3, 32, 32))
     write_cifar(fine, tmp_path / "copy")
     copy = open_cifar(tmp_path / "copy")
-    assert copy.coarse.tolist() == [0, 1, 0]  # type: ignore[union-attr]
+    assert copy.coarse.tolist() == [0, 1, 0]
     assert copy.names == ["apple", "baby", "bear"]
     assert same_images(copy, fine)
 

@@ -156,7 +156,7 @@ def test_a_written_pack_is_laid_out_as_insightface_reads_it(tmp_path: Path) -> N
     assert [key for key, _ in index] == list(range(10))
 
     def labels(key: int) -> tuple[float, ...]:
-        start = dict(index)[key]
+        start = dict(index)[key]  # type: ignore[arg-type, index, var-annotated]
         assert content[start : start + 4] == MAGIC
         flag, label, found, _ = struct.unpack_from("<IfQQ", content, start + 8)
         assert found == key

@@ -64,7 +64,7 @@ def test_arrays() -> None:
 def test_arrays_of_another_form() -> None:
     good = np.zeros((2, 4, 4, 3), dtype=np.uint8)
     with pytest.raises(ValueError, match=r"float64 \(2, 4, 4, 3\); expected uint8"):
-        ArraySource(good.astype(float), [0, 1])  # type: ignore[arg-type]
+        ArraySource(good.astype(float), [0, 1])
     with pytest.raises(ValueError, match=r"2 images, but labels of shape \(3,\)"):
         ArraySource(good, [0, 1, 2])
     with pytest.raises(ValueError, match="array: no images"):
@@ -115,7 +115,7 @@ def test_a_subset_keeps_images_without_identity() -> None:
     assert part.labels.tolist() == [0, -1]
     for indices, message in [([4], r"index 4 is not in \[0, 4\)"), ([-1], "index -1"), ([[0]], "one dimension")]:
         with pytest.raises(ValueError, match=message):
-            Subset(source, indices)
+            Subset(source, indices)  # type: ignore[arg-type]
 
 
 def test_names_of_a_source_that_has_none() -> None:

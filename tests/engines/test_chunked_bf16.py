@@ -47,7 +47,7 @@ def test_the_target_and_a_maximum_stay_exact() -> None:
     labels = torch.randint(0, C, (N,))
     options = partial(EngineOptions, engine="chunked", chunk_size=50)
     for kind in ("logsumexp", "max"):
-        reduction = engines.Reduction(kind, normalize_embeddings=True)  # type: ignore[arg-type]
+        reduction = engines.Reduction(kind, normalize_embeddings=True)
         exact, rounded = (
             engines.reduce_negatives(x, w, labels, reduction, options=options(precision=precision))
             for precision in ("float32", "bfloat16")

@@ -73,14 +73,14 @@ def results(
     dtype = torch.float64 if engine == "dense" else torch.float32
     leaves = tensors(dtype, *names)
     reduction = Reduction(kind, curves(dtype)[curve], normalize_prototypes=normalize, normalize_embeddings=normalize)
-    keywords = {"scale": scale, **leaves}
+    keywords: dict[str, Any] = {"scale": scale, **leaves}
     result = reduce_negatives(
         labels=LABELS, reduction=reduction, **keywords, options=EngineOptions(engine=engine, **options)
     )
     weights = torch.linspace(-1, 2, N, dtype=dtype)
     loss = (result.value * weights).sum() + (result.target.sin() * weights).sum()
     gradients = torch.autograd.grad(loss, list(leaves.values()))
-    found = {
+    found: dict[str, Any] = {
         "value": result.value.detach(),
         "target": result.target.detach(),
         **dict(zip(leaves, gradients, strict=True)),
@@ -171,7 +171,7 @@ def test_tiles_of_a_gpu(dim: int, precision: str, monkeypatch: pytest.MonkeyPatc
                 labels,
                 reduction,
                 scale=8.0,
-                options=EngineOptions(engine=engine, precision=precision, budget=budget),
+                options=EngineOptions(engine=engine, precision=precision, budget=budget),  # type: ignore[arg-type]
             )
             grads = torch.autograd.grad((result.value + result.target).sum(), (x, w))
             found.append({"value": result.value.detach(), "x": grads[0], "w": grads[1]})
@@ -237,7 +237,7 @@ def test_no_more_in_memory_than_the_budget_says(monkeypatch: pytest.MonkeyPatch)
 
     widths: list[int] = []
     real = Launcher.new_g
-    monkeypatch.setattr(Launcher, "new_g", lambda self, width: widths.append(width) or real(self, width))
+    monkeypatch.setattr(Launcher, "new_g", lambda self, width: widths.append(width) or real(self, width))  # type: ignore[func-returns-value]
     x, w, labels = torch.randn(4, 3, requires_grad=True), torch.randn(301, 3, requires_grad=True), torch.arange(4)
     reduction = Reduction("logsumexp", normalize_embeddings=True)
     for budget, expected in ((0, [128, 48]), (2 * 4 * 300, [256, 48]), (None, [304])):

@@ -60,7 +60,7 @@ def test_losses(case: str, precision: Precision, size: tuple[int, int, int], mon
     monkeypatch.setattr(reduce, "reduce_dense", rounding_dense(precision, interpreted=False))
     expected = gradients(reference.eval(), x.double(), labels)
     for budget in (None, 2 * rows * 300):
-        fused = {"engine": "triton", "precision": precision, "budget": budget}
+        fused: dict[str, Any] = {"engine": "triton", "precision": precision, "budget": budget}
         head = hs.create_head(name, dim=dim, num_classes=classes, device="cuda", **fused, **options).eval()
         head.load_state_dict(reference.state_dict())
         ours, again = gradients(head, x, labels), gradients(head, x, labels)
@@ -73,8 +73,8 @@ def test_losses(case: str, precision: Precision, size: tuple[int, int, int], mon
 
 def test_auto_is_fused_where_products_may_be_rounded(monkeypatch: pytest.MonkeyPatch) -> None:
     ran = []
-    real = reduce.reduce_fused
-    monkeypatch.setattr(reduce, "reduce_fused", lambda *args: ran.append(args[1].precision) or real(*args))
+    real = reduce.reduce_fused  # type: ignore[attr-defined]
+    monkeypatch.setattr(reduce, "reduce_fused", lambda *args: ran.append(args[1].precision) or real(*args))  # type: ignore[func-returns-value]
     head = hs.create_head("arcface", dim=16, num_classes=100, device="cuda")
     x, labels = torch.randn(8, 16, device="cuda"), torch.arange(8, device="cuda")
     head(x, labels)

@@ -105,7 +105,10 @@ def loop(kind: str, curve: ScoreFunction, tensors: dict[str, Tensor], labels: Te
 def test_value_against_a_plain_loop(engine: str, kind: str, curve: ScoreFunction) -> None:
     tensors = problem()
     result = reduce_negatives(
-        **tensors, labels=LABELS, reduction=Reduction(kind, curve), options=EngineOptions(engine=engine, chunk_size=4)
+        **tensors,
+        labels=LABELS,
+        reduction=Reduction(kind, curve),  # type: ignore[arg-type]
+        options=EngineOptions(engine=engine, chunk_size=4),
     )
     torch.testing.assert_close(
         result.value, torch.tensor(loop(kind, curve, tensors, LABELS), dtype=torch.float64), rtol=1e-12, atol=1e-12
@@ -119,7 +122,7 @@ def gradients(kind: str, curve: ScoreFunction, engine: str, chunk: int | None, s
     if raw:
         tensors["prototypes"] = tensors["prototypes"] / 10
     leaves = {name: value.requires_grad_() for name, value in tensors.items()}
-    reduction = Reduction(kind, curve, normalize_prototypes=not raw)
+    reduction = Reduction(kind, curve, normalize_prototypes=not raw)  # type: ignore[arg-type]
     result = reduce_negatives(
         **leaves, labels=LABELS, reduction=reduction, options=EngineOptions(engine=engine, chunk_size=chunk)
     )
@@ -151,7 +154,7 @@ def test_gradcheck(engine: str, kind: str, curve: ScoreFunction) -> None:
         result = reduce_negatives(
             **leaves,
             labels=LABELS,
-            reduction=Reduction(kind, curve),
+            reduction=Reduction(kind, curve),  # type: ignore[arg-type]
             options=EngineOptions(engine=engine, chunk_size=3),
         )
         return result.value, result.target
@@ -186,7 +189,7 @@ def test_an_empty_shard_reduces_without_nan(engine: str, kind: str, classes: int
     x = torch.eye(3, 4).requires_grad_()
     w = torch.ones(classes, 4, requires_grad=True)
     labels = torch.full((3,), classes - 1)
-    result = reduce_negatives(x, w, labels, Reduction(kind), options=EngineOptions(engine=engine))
+    result = reduce_negatives(x, w, labels, Reduction(kind), options=EngineOptions(engine=engine))  # type: ignore[arg-type]
     nothing = float("-inf") if kind in ("logsumexp", "max") else 0.0
     assert result.value.tolist() == [nothing] * 3
     if kind == "max":
@@ -238,7 +241,7 @@ def test_chunked_holds_no_more_than_a_chunk_of_scores(kind: str) -> None:
             x,
             w,
             labels,
-            Reduction(kind, Similarity(power=2)),
+            Reduction(kind, Similarity(power=2)),  # type: ignore[arg-type]
             scale=8.0,
             options=EngineOptions(engine="chunked", chunk_size=chunk),
         ).value.sum().backward()
@@ -272,7 +275,12 @@ def test_any_shape(rows: int, classes: int, dim: int, chunk: int, kind: str, wid
         x = torch.randn(rows, dim, dtype=dtype, requires_grad=True)
         w = torch.randn(classes, dim, dtype=dtype, requires_grad=True)
         reduced = reduce_negatives(
-            x, w, labels, Reduction(kind), scale=2.0, options=EngineOptions(engine=engine, chunk_size=chunk)
+            x,
+            w,
+            labels,
+            Reduction(kind),  # type: ignore[arg-type]
+            scale=2.0,
+            options=EngineOptions(engine=engine, chunk_size=chunk),
         )
         assert reduced.value.dtype == dtype
         assert not bool(reduced.value.isnan().any())

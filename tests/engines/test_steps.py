@@ -32,7 +32,7 @@ def draw(shape: tuple[int, ...], rows: int, seed: int = 0) -> tuple[Tensor, Tens
     return weight, torch.randn((rows, *shape[1:]), dtype=torch.float64, generator=generator)
 
 
-def tolerance(dtype: torch.dtype) -> dict[str, float]:
+def tolerance(dtype: torch.dtype) -> dict[str, Any]:
     size = {torch.float64: 1e-13, torch.float32: 2e-6, torch.bfloat16: 2e-2}[dtype]
     return {"rtol": size, "atol": size}
 

@@ -105,7 +105,7 @@ def call_forward(rng: random.Random, folder: Path) -> str | None:
     if name in ("contrastive", "triplet"):
         head: Any = create_loss(name)
     else:
-        options = {"class_counts": [3, 4, 5, 6, 7, 8]} if "class_counts" in _parameters(name) else {}
+        options: dict[str, Any] = {"class_counts": [3, 4, 5, 6, 7, 8]} if "class_counts" in _parameters(name) else {}
         head = create_head(
             name, dim=DIM, num_classes=CLASSES, engine=rng.choice(("dense", "chunked", "auto")), **options
         )

@@ -46,7 +46,7 @@ _CONTRACT = Contract(input_size=(8, 8), dim=4)
 
 def make_model(folder: Path) -> None:
     torch.manual_seed(0)
-    options = {"name": "cnn4", "dim": 4, "input_size": [12, 12]}
+    options: dict[str, Any] = {"name": "cnn4", "dim": 4, "input_size": [12, 12]}
     save_model(folder / "model.safetensors", create_backbone(**options), Contract(input_size=(12, 12), dim=4), options)
 
 

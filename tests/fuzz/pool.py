@@ -264,7 +264,7 @@ def main() -> None:
         for line in sys.stdin:
             name, *rest = json.loads(line)
             try:
-                table = vars(run_surface(known[name], *rest[:3], Path(folder) / name.replace(" ", "-"), rest[3]))
+                table = vars(run_surface(known[name], *rest[:3], Path(folder) / name.replace(" ", "-"), rest[3]))  # type: ignore[call-arg]
             except Exception as error:
                 table = {"error": f"{type(error).__name__}: {error}"}
             print(json.dumps(table), file=out, flush=True)

@@ -139,7 +139,7 @@ def test_tammes_needs_a_plane_and_a_start() -> None:
     with pytest.raises(ValueError, match="restarts=0 must be an integer of at least 1"):
         tammes(9, 3, restarts=0)
     with pytest.raises(ValueError, match=r"num_points=7\.5 must be an integer"):
-        tammes(7.5, 3)
+        tammes(7.5, 3)  # type: ignore[arg-type]
 
 
 def test_coincident_points_have_infinite_energy() -> None:

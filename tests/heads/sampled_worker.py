@@ -51,7 +51,7 @@ def whole(grad: Tensor | None, like: Tensor, group: Any) -> Tensor:
         return torch.zeros(like.shape, dtype=like.dtype)
     if not grad.is_sparse:
         return grad
-    own = like.to_local()  # type: ignore[operator]
+    own = like.to_local()  # type: ignore[attr-defined]
     grad = grad.coalesce()
     dense = torch.zeros_like(own.detach()).index_copy(0, grad.indices()[0], grad.values())
     parts: list[Any] = [None] * distributed.get_world_size(group)
@@ -125,7 +125,7 @@ def subset(over: Groups) -> dict[str, float]:
                 with mock.patch(DRAW, lambda *_, index=index, local=local: Sample(index, local)):
                     found = results(head, x[mine], labels[mine], group, 1 / size)
                 wanted["x"] = wanted["x"][mine]
-                for key, value in wanted.items():
+                for key, value in wanted.items():  # type: ignore[assignment]
                     wide = torch.zeros_like(found[key])
                     spread = wide.index_copy(0, classes, value) if value.dim() and key != "x" else value
                     errors[f"{name} {options}, {size} processes: {key}"] = error(found[key], spread)
@@ -184,7 +184,7 @@ def train(name: str, options: dict[str, Any], kind: str, group: Any, mine: slice
         before = head.weight.detach().clone()
         optimizer.step()
         if "sample" in options:
-            drawn.append(int((head.weight.to_local() != before.to_local()).any(1).sum()) - head.weight.grad._nnz())
+            drawn.append(int((head.weight.to_local() != before.to_local()).any(1).sum()) - head.weight.grad._nnz())  # type: ignore[attr-defined]
     state = {**{f"net.{key}": value for key, value in net.state_dict().items()}, **head.full_state_dict()}
     return head, optimizer, {**state, "drawn": torch.tensor(drawn), "norms": torch.stack(norms)}
 
@@ -204,7 +204,7 @@ def training(over: Groups) -> dict[str, float]:
                 head, optimizer, found = train(name, {"sample": 0.6}, kind, group, mine)
                 errors[f"{name} {kind}, {size} processes: rows"] = float(found["drawn"].abs().sum())
                 for key, value in optimizer.state[head.weight].items():
-                    alike = value.shape[0] == 7 and value.placements == head.weight.placements
+                    alike = value.shape[0] == 7 and value.placements == head.weight.placements  # type: ignore[attr-defined]
                     errors[f"{name} {kind}, {size} processes: state {key}"] = 0.0 if alike else 1.0
     return errors
 

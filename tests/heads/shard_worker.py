@@ -90,7 +90,7 @@ def groups(rank: int) -> list[tuple[int, Any]]:
 
 def make(name: str, options: dict[str, Any], num_classes: int, shard: Any = None) -> hs.Head:
     torch.manual_seed(3)
-    chosen = {key: value for key, value in options.items() if key not in ("rows", "class_counts")}
+    chosen: dict[str, Any] = {key: value for key, value in options.items() if key not in ("rows", "class_counts")}
     if "class_counts" in options:
         chosen["class_counts"] = list(range(1, num_classes + 1))
     head = hs.create_head(name, dim=D, num_classes=num_classes, shard=shard, dtype=torch.float64, **chosen)
@@ -145,11 +145,13 @@ def compare(size: int, group: Any, name: str, options: dict[str, Any], num_class
     rank = distributed.get_rank(group)
     mine = slice(sum(counts[:rank]), sum(counts[: rank + 1]))
     part = x.detach()[mine].requires_grad_()
-    extra = {}
+    extra: dict[str, Any] = {}
     if "rows" in options:
         extra["alpha1"] = torch.linspace(0.6, 1, len(x), dtype=torch.float64).requires_grad_()
         extra["alpha2"] = torch.full_like(labels, 0.5, dtype=torch.float64)
-    own = {key: value.detach()[mine].requires_grad_(value.requires_grad) for key, value in extra.items()}
+    own: dict[str, Any] = {
+        key: value.detach()[mine].requires_grad_(value.requires_grad) for key, value in extra.items()
+    }
     wanted, found = reference(x, labels, **extra), head(part, labels[mine], **own)
     errors = {"drawn": drawn, "loss": error(found, wanted)}
     if wanted.requires_grad:
@@ -157,7 +159,7 @@ def compare(size: int, group: Any, name: str, options: dict[str, Any], num_class
         wanted.backward()
         found.backward()
         if x.grad is not None:
-            errors["embeddings"] = error(part.grad / size, x.grad[mine])
+            errors["embeddings"] = error(part.grad / size, x.grad[mine])  # type: ignore[arg-type]
         if "alpha1" in extra:
             errors["alpha1"] = error(own["alpha1"].grad / size, extra["alpha1"].grad[mine])
         for (key, one), other in zip(reference.named_parameters(), head.parameters(), strict=True):
@@ -290,7 +292,7 @@ def _trained(name: str, optimizer: Any, group: Any, mine: slice) -> tuple[dict[s
     head = make(name, {}, 7, group)
     parallel_net = net if group is None else DistributedDataParallel(net, process_group=group)
     choose = torch.optim.SGD if optimizer == "sgd" else optimizer
-    keywords = {"momentum": 0.9} if choose is torch.optim.SGD else {}
+    keywords: dict[str, Any] = {"momentum": 0.9} if choose is torch.optim.SGD else {}
     own = [{"params": net.parameters()}, {"params": head.parameters()}]
     chosen = choose(own, lr=0.1, weight_decay=0.01, **keywords)
     for step in range(3):

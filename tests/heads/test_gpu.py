@@ -1,5 +1,7 @@
 """The same numbers on a CUDA device."""
 
+from typing import Any
+
 import pytest
 import torch
 from torch import nn
@@ -11,7 +13,7 @@ pytestmark = [
     pytest.mark.gpu,
     pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device"),
 ]
-OPTIONS = {name: {"class_counts": list(range(1, 98))} for name in ("ldam", "label_aware_smoothing")}
+OPTIONS: dict[str, Any] = {name: {"class_counts": list(range(1, 98))} for name in ("ldam", "label_aware_smoothing")}
 
 
 @pytest.mark.parametrize("engine", ["dense", "chunked", "triton"])
@@ -51,7 +53,7 @@ def test_a_gpu_gives_the_cpus_numbers(name: str, dtype: torch.dtype, engine: str
     with torch.autocast("cuda", dtype=torch.bfloat16, enabled=not wide):
         loss = other(leaf, y.cuda())
     ours = torch.autograd.grad(loss, [leaf, other.weight], allow_unused=True)
-    close = {"rtol": 1e-9, "atol": 1e-10} if wide else {"rtol": 1e-4, "atol": 1e-4}
+    close: dict[str, Any] = {"rtol": 1e-9, "atol": 1e-10} if wide else {"rtol": 1e-4, "atol": 1e-4}
     torch.testing.assert_close(loss.cpu().double(), expected, **close)
     for mine, theirs in zip(ours, grads, strict=True):
         assert (mine is None) == (theirs is None)
@@ -66,7 +68,7 @@ def test_a_gpu_gives_the_cpus_numbers(name: str, dtype: torch.dtype, engine: str
 @pytest.mark.parametrize(
     ("name", "more"), [*((name, {}) for name in hs.list_heads()), ("arcface", {"margin_steps": 9})]
 )
-def test_an_unchecked_head_never_waits_for_the_gpu(name: str, more: dict[str, int], engine: str) -> None:
+def test_an_unchecked_head_never_waits_for_the_gpu(name: str, more: dict[str, Any], engine: str) -> None:
     head = hs.create_head(name, dim=16, num_classes=97, engine=engine, device="cuda", **OPTIONS.get(name, {}), **more)
     head.validate = False
     x, y = torch.randn(33, 16, device="cuda", requires_grad=True), torch.randint(0, 97, (33,), device="cuda")
@@ -86,7 +88,7 @@ def test_an_unchecked_head_never_waits_for_the_gpu(name: str, more: dict[str, in
 @pytest.mark.parametrize("name", ["softmax", "cosface", "arcface", "sphereface2", "label_smoothing"])
 def test_an_unchecked_head_can_be_captured(name: str, precision: Precision) -> None:
     """A CUDA graph replays forward and backward, and follows the margins as they grow."""
-    more = {"margin_steps": 2} if name in ("cosface", "arcface") else {}
+    more: dict[str, Any] = {"margin_steps": 2} if name in ("cosface", "arcface") else {}
     head = hs.create_head(name, dim=16, num_classes=97, device="cuda", precision=precision, **more)
     head.validate = False
     x, y = torch.randn(33, 16, device="cuda"), torch.randint(0, 97, (33,), device="cuda")

@@ -60,7 +60,7 @@ def test_strange_prototypes_are_named(strange: Tensor) -> None:
 def _outcome(name: str, options: dict[str, Any]) -> str:
     """`refused`, or `finite`: anything else is a failure of the test."""
     x = torch.randn(8, 4, generator=torch.Generator().manual_seed(0)).requires_grad_()
-    more = {"class_counts": [5, 4, 3, 2, 1]} if name in ("ldam", "label_aware_smoothing") else {}
+    more: dict[str, Any] = {"class_counts": [5, 4, 3, 2, 1]} if name in ("ldam", "label_aware_smoothing") else {}
     try:
         torch.manual_seed(1)
         head = hs.create_head(name, dim=4, num_classes=5, **options, **more)

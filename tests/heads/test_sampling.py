@@ -259,7 +259,7 @@ def test_only_sampled_rows_change(kind: str) -> None:
             for new, old in zip(after, kept[name], strict=True):
                 changed = (new != old).reshape(C, -1).any(1).nonzero()[:, 0]
                 assert set(changed.tolist()) <= set(sampled.tolist()), name
-            assert (table[sampled] != kept[name][0][sampled]).any()
+            assert (table[sampled] != kept[name][0][sampled]).any()  # type: ignore[index]
 
 
 @pytest.mark.parametrize("kind", OPTIMIZERS)
@@ -283,10 +283,10 @@ def test_prototypes_pass_between_heads_that_sample_and_that_do_not() -> None:
     sampled, plain = make("arcface", sample=0.6), make("arcface")
     with torch.no_grad():
         plain.weight += 1
-    before = sampled.sampler.get_extra_state()  # type: ignore[union-attr]
+    before = sampled.sampler.get_extra_state()
     sampled.load_state_dict(plain.state_dict())
     assert torch.equal(sampled.weight, plain.weight)
-    assert torch.equal(sampled.sampler.get_extra_state(), before)  # type: ignore[union-attr]
+    assert torch.equal(sampled.sampler.get_extra_state(), before)
     plain.load_state_dict(make("arcface", sample=0.6).state_dict())
     assert not torch.equal(sampled.weight, plain.weight)
     with pytest.raises(RuntimeError, match="Unexpected"):
@@ -300,7 +300,7 @@ def test_prototypes_pass_between_heads_that_sample_and_that_do_not() -> None:
 
 def test_the_seed_decides() -> None:
     first, second, third = (make("arcface", sample=0.6) for _ in range(3))
-    third.sampler.seed += 1  # type: ignore[union-attr]
+    third.sampler.seed += 1
     assert all(torch.equal(results(first)["weight"], results(second)["weight"]) for _ in range(3))
     assert any(not torch.equal(results(first)["weight"], results(third)["weight"]) for _ in range(3))
 
@@ -322,7 +322,7 @@ def test_calls_before_one_step_add_up() -> None:
         parts.append(results(head)["weight"])
         assert head.weight.grad is not None
         assert head.weight.grad.is_coalesced()
-    head.sampler.draws = 0  # type: ignore[union-attr]
+    head.sampler.draws = 0
     head.zero_grad()
     for _ in range(2):
         head(embeddings(), LABELS).backward()
@@ -331,7 +331,7 @@ def test_calls_before_one_step_add_up() -> None:
     assert torch.equal(grad.indices()[0], grad.indices()[0].unique())
     twice = torch.cat([grad.indices(), grad.indices()], 1)  # as a GPU adds them up
     head.weight.grad = torch.sparse_coo_tensor(twice, torch.cat([grad.values()] * 2), grad.shape, check_invariants=True)
-    head.sampler._mark(head.weight)  # type: ignore[union-attr]
+    head.sampler._mark(head.weight)
     assert not head.weight.grad.is_coalesced()
 
 

@@ -11,7 +11,7 @@ from hypersphere.geometry import normalize
 from hypersphere.heads import Head
 
 N, C, D = 12, 40, 8
-SGD = {"momentum": 0.9, "weight_decay": 0.01}
+SGD: dict[str, Any] = {"momentum": 0.9, "weight_decay": 0.01}
 LOSSES = (
     "cosface",
     "arcface",

@@ -112,7 +112,7 @@ def softmax(x: Tensor, w: Tensor, y: Tensor, *, b: Tensor | None = None) -> Tens
 def soft_labels(x: Tensor, w: Tensor, y: Tensor, b: Tensor | None, shares: Callable[[int], list[float]]) -> Tensor:
     """-sum_j q_j log p_j, with q the list that belongs to the label."""
     scores = x @ w.T if b is None else x @ w.T + b
-    losses = []
+    losses: list[Tensor] = []
     for i, c in with_class(y):
         log_p = scores[i] - log_sum_exp(list(scores[i]))
         losses.append(-sum(q * log_p[j] for j, q in enumerate(shares(c))))  # type: ignore[arg-type]
@@ -495,7 +495,7 @@ def c_triplet(
         terms = [torch.clamp(margin + own - d, min=0.0) for d in others(squared[i], c)]
         if center:
             terms = [term + squared[i, c] for term in terms]
-        losses.append(sum(terms) if negatives == "all" else max(terms, key=number))
+        losses.append(sum(terms) if negatives == "all" else max(terms, key=number))  # type: ignore[arg-type]
     return mean(losses, x, w)  # type: ignore[arg-type]
 
 

@@ -229,7 +229,7 @@ def gm_bound(k: int, *, scale: float, alpha1: float, beta1: float, alpha2: float
 
 @pytest.mark.parametrize("k", [2, 4, 9])
 @pytest.mark.parametrize("numbers", GM)
-def test_gm_risk_bound(k: int, numbers: dict[str, float]) -> None:
+def test_gm_risk_bound(k: int, numbers: dict[str, Any]) -> None:
     """Theorem 3.2: attained at the simplex, and nowhere undercut, also with samples away from their prototypes."""
     labels = torch.arange(k)
     bound = gm_bound(k, **numbers)
@@ -358,8 +358,8 @@ def test_gradient_of_the_starting_bias(num_classes: int, scale: float, shape: di
     """The same through backward: the residual is small against the positive term alone."""
     for balance in BALANCES:
         head, x = starting_bias(num_classes, balance=balance, scale=scale, **shape)
-        (whole,) = torch.autograd.grad(head(x, torch.tensor([1])), head.objective.bias)
-        (negatives,) = torch.autograd.grad(head(x, torch.tensor([-1])), head.objective.bias)
+        (whole,) = torch.autograd.grad(head(x, torch.tensor([1])), head.objective.get_parameter("bias"))
+        (negatives,) = torch.autograd.grad(head(x, torch.tensor([-1])), head.objective.get_parameter("bias"))
         part = float(negatives) * (num_classes - 1) / num_classes  # the positive class is one of them at -1
         assert part > 0
         assert abs(float(whole)) < 1e-10 * part, balance
@@ -408,11 +408,11 @@ def test_table_2_switches_build_equations_1_to_5() -> None:
     def g(z: Tensor) -> Tensor:
         return 2 * ((z + 1) / 2) ** t - 1
 
-    none = {"balance": None, "scale": 1.0, "margin": 0.0, "power": 1.0}
-    pn = {**none, "balance": lam}
-    eh = {**pn, "scale": r}
-    am = {**eh, "margin": m}
-    sa = {**am, "power": t}
+    none: dict[str, Any] = {"balance": None, "scale": 1.0, "margin": 0.0, "power": 1.0}
+    pn: dict[str, Any] = {**none, "balance": lam}
+    eh: dict[str, Any] = {**pn, "scale": r}
+    am: dict[str, Any] = {**eh, "margin": m}
+    sa: dict[str, Any] = {**am, "power": t}
     eq1 = binary(cos, y, lambda c: l1p(-c), l1p)
     balanced = binary(cos, y, lambda c: lam * l1p(-c), lambda c: (1 - lam) * l1p(c))
     eq2 = binary(cos, y, lambda c: lam / r * l1p(-r * c), lambda c: (1 - lam) / r * l1p(r * c))
@@ -436,7 +436,7 @@ def test_gradient_of_a_classifier_needs_no_other_classifier() -> None:
     def gradient(name: str, prototypes: Tensor) -> Tensor:
         head = head_at(name, prototypes, scale=10.0)
         head(x, y).backward()
-        return head.weight.grad[2]
+        return head.weight.grad[2]  # type: ignore[index]
 
     torch.testing.assert_close(gradient("sphereface2", w), gradient("sphereface2", moved), rtol=1e-12, atol=1e-15)
     assert (gradient("coco", w) - gradient("coco", moved)).abs().max() > 1e-3

@@ -68,7 +68,7 @@ def pair_outcome(loss: Callable[[Tensor, Tensor], Tensor], x: Tensor, labels: Te
     """The value and the gradient of the embeddings."""
     x = x.clone().requires_grad_()
     value = loss(x, labels)
-    return value.detach(), *torch.autograd.grad(value, x)
+    return value.detach(), *torch.autograd.grad(value, x)  # type: ignore[return-value]
 
 
 def assert_same(left: tuple[Tensor, ...], right: tuple[Tensor, ...]) -> None:

@@ -26,7 +26,7 @@ def _run(rank: int, store: str, out: str) -> None:
 
 def test_curricularface_averages_t_over_all_samples_of_all_processes(tmp_path: Path) -> None:
     os.environ.setdefault("GLOO_SOCKET_IFNAME", "lo")
-    torch.multiprocessing.spawn(_run, args=(str(tmp_path / "store"), str(tmp_path / "t")), nprocs=2)
+    torch.multiprocessing.spawn(_run, args=(str(tmp_path / "store"), str(tmp_path / "t")), nprocs=2)  # type: ignore[attr-defined]
     first, second = (torch.load(f"{tmp_path / 't'}{rank}", weights_only=True) for rank in range(2))
     cosines = torch.cosine_similarity(first["x"][:4], first["weight"][first["labels"][:4]])
     torch.testing.assert_close(first["t"], 0.5 * cosines.mean())

@@ -12,7 +12,7 @@ from tests.losses import reference as ref
 
 NUM_CLASSES, DIM, SCALE = 7, 4, 16.0
 COUNTS = tuple(range(1, NUM_CLASSES + 1))
-REQUIRED: dict[str, dict[str, Any]] = {name: {"class_counts": COUNTS} for name in ("ldam", "label_aware_smoothing")}
+REQUIRED: dict[str, Any] = {name: {"class_counts": COUNTS} for name in ("ldam", "label_aware_smoothing")}
 PROXY = [n for n in ref.HEADS if n not in ("center", "zero_centroid", "hyperspherical_energy")]
 RAW = ("softmax", "label_smoothing", "label_aware_smoothing", "focal", "modified_softmax", "l_softmax", "sphereface")
 COSINE = [n for n in PROXY if n not in RAW]
@@ -40,7 +40,7 @@ def run(name: str, x: Tensor, w: Tensor, y: Tensor, **keywords: Any) -> tuple[Te
     loss = head(x, y)
     loss.backward()
     assert x.grad is not None
-    return loss.detach(), x.grad, head.weight.grad
+    return loss.detach(), x.grad, head.weight.grad  # type: ignore[return-value]
 
 
 def assert_same(one: tuple[Tensor, ...], other: tuple[Tensor, ...], tolerance: float = 1e-10) -> None:
@@ -49,7 +49,7 @@ def assert_same(one: tuple[Tensor, ...], other: tuple[Tensor, ...], tolerance: f
         assert (a - b).abs().max() <= tolerance * b.abs().max()
 
 
-FIXED = {"scale": SCALE, "learnable_scale": False}
+FIXED: dict[str, Any] = {"scale": SCALE, "learnable_scale": False}
 PAIRS: list[tuple[str, dict[str, Any], str, dict[str, Any]]] = [
     ("arcface", {"scale": SCALE, "margin": 0.0}, "normface", FIXED),
     ("cosface", {"scale": SCALE, "margin": 0.0}, "normface", FIXED),
@@ -150,8 +150,8 @@ def test_sphereface_r_v0_is_v1_below_pi_over_m_and_still_falls_above() -> None:
     x, w, y = batch(1, rows=60)
     small = torch.arccos(ref.cosines(x, w)[torch.arange(60), y]) < math.pi / 1.5
     for grad in ("exact", "detached"):
-        options = {"scale": SCALE, "margin": 1.5, "margin_grad": grad}
-        assert_same(*(run("sphereface_r", x[small], w, y[small], version=v, **options) for v in (0, 1)))
+        options: dict[str, Any] = {"scale": SCALE, "margin": 1.5, "margin_grad": grad}
+        assert_same(*(run("sphereface_r", x[small], w, y[small], version=v, **options) for v in (0, 1)))  # type: ignore[arg-type]
         losses = [run("sphereface_r", x[~small], w, y[~small], version=v, **options)[0] for v in (0, 1)]
         assert losses[0] > losses[1]
 
@@ -189,7 +189,7 @@ def test_sphereface2_without_adjustment_is_equation_4(bias: str | None) -> None:
     x, w, y = batch(3)
     r, lam, m_p, m_n = 20.0, 0.8, 0.3, 0.15
     keywords = {"balance": lam, "scale": r, "margin": m_p, "negative_margin": m_n, "power": 1.0, "bias": bias}
-    head = hs.create_head("sphereface2", dim=DIM, num_classes=NUM_CLASSES, **keywords).double()
+    head = hs.create_head("sphereface2", dim=DIM, num_classes=NUM_CLASSES, **keywords).double()  # type: ignore[arg-type]
     with torch.no_grad():
         head.weight.copy_(w)
     b = 0.0 if bias is None else head.objective.bias.detach()

@@ -63,7 +63,7 @@ def test_what_contradicts_the_contract_is_refused(tmp_path: Path) -> None:
         ({"dim": 5}, "network returns 4 numbers, but the contract says dim=5"),
         ({"colour": "blue"}, "m.safetensors: colour='blue' is unknown"),
     ]:
-        contract = {**load_model(path).contract.table(), **change}
+        contract = {**load_model(path).contract.table(), **change}  # type: ignore[dict-item]
         bad = tmp_path / "bad" / "m.safetensors"
         bad.parent.mkdir(exist_ok=True)
         bad.write_bytes(path.read_bytes())

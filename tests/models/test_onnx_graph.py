@@ -49,7 +49,7 @@ def recogniser(path: Path) -> None:
         "fc_bias": normal(5),
         **{f"{name}3": normal(5, low=0.1) for name in ("gamma", "beta", "mean", "var")},
     }
-    window = {"kernel_shape": [3, 3], "pads": [1, 1, 1, 1]}
+    window: dict[str, Any] = {"kernel_shape": [3, 3], "pads": [1, 1, 1, 1]}
     nodes = [
         node("Sub", ["images", "mean"], ["centred"]),
         node("Mul", ["centred", "factor"], ["scaled"]),
@@ -74,7 +74,7 @@ def recogniser(path: Path) -> None:
         node("BatchNormalization", ["full", "gamma3", "beta3", "mean3", "var3"], ["normed"], epsilon=2e-5),
         node("Identity", ["normed"], ["embedding"]),
     ]
-    save(path, nodes, weights)
+    save(path, nodes, weights)  # type: ignore[arg-type]
 
 
 def test_a_recogniser_gives_what_onnxruntime_gives(tmp_path: Path) -> None:

@@ -18,9 +18,9 @@ def test_histogram_with_its_threshold() -> None:
     labels = {text.get_text() for text in axes.get_legend().get_texts()}
     assert labels == {"one person (5)", "two people (7)", "threshold 0.250"}
     assert axes.get_xlabel() == "cosine"
-    shares = [stairs.get_data().values.tolist() for stairs in axes.patches]
+    shares = [stairs.get_data().values.tolist() for stairs in axes.patches]  # type: ignore[attr-defined]
     assert shares == [[0.2, 0.8], [1, 0]]
-    assert axes.lines[0].get_xdata()[0] == pytest.approx(0.25)
+    assert axes.lines[0].get_xdata()[0] == pytest.approx(0.25)  # type: ignore[index]
     without = draw_score_histogram(np.linspace(-1, 1, 3), np.array([1, 4]), np.array([7, 0]), np.inf).axes[0]
     assert not without.lines
 

@@ -91,7 +91,7 @@ def test_similarities_share_their_axes() -> None:
     assert axes.get_title() == "title"
     labels = [text.get_text() for text in axes.get_legend().get_texts()]
     assert sorted(labels) == ["one person (2)", "threshold 0.50", "two people (1)"]
-    assert sum(bar.get_height() for bar in axes.patches) == 3
+    assert sum(bar.get_height() for bar in axes.patches) == 3  # type: ignore[attr-defined]
 
 
 def test_training_curves_leave_out_what_is_missing() -> None:

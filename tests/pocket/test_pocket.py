@@ -27,7 +27,7 @@ def test_it_is_an_image_source() -> None:
     batch = source.batch([3, 7, 7])
     assert (batch.shape, batch.dtype, batch.is_contiguous()) == ((3, 3, 40, 36), torch.uint8, True)
     image = source.read(7)
-    assert (image.shape, image.dtype, image.flags.c_contiguous) == ((40, 36, 3), np.uint8, True)
+    assert (image.shape, image.dtype, image.flags.c_contiguous) == ((40, 36, 3), np.uint8, True)  # type: ignore[comparison-overlap]
     assert np.array_equal(image.transpose(2, 0, 1), batch[1].numpy())
 
 
@@ -59,7 +59,7 @@ def test_painting_in_parts_leaves_no_trace(size: tuple[int, int], monkeypatch: p
     for pixels in (1, 3 * size[0] * size[1], 10**9):
         monkeypatch.setattr(paint, "_CHUNK", pixels)
         assert np.array_equal(painted(range(30), size, 2.5), whole)
-    monkeypatch.setattr(paint.Canvas, "rows", lambda *_: slice(None))
+    monkeypatch.setattr(paint.Canvas, "rows", lambda *_: slice(None))  # type: ignore[attr-defined]
     assert np.array_equal(painted(range(30), size, 2.5), whole)
 
 
@@ -223,7 +223,7 @@ def test_bad_indices() -> None:
 def test_contact_sheet_has_a_row_for_each_identity() -> None:
     source = PocketFaces(4, 3, (20, 24))
     sheet = contact_sheet(source, [2, 0], 3, gap=2)
-    assert (sheet.shape, sheet.dtype) == ((42, 76, 3), np.uint8)
+    assert (sheet.shape, sheet.dtype) == ((42, 76, 3), np.uint8)  # type: ignore[comparison-overlap]
     assert np.array_equal(sheet[:20, :24], source.read(6))
     assert np.array_equal(sheet[22:, 26:50], source.read(1))
     assert (sheet[20:22] == 255).all()
@@ -279,7 +279,7 @@ def test_pairs_are_uniform_within_each_kind() -> None:
         for pair in zip(left.tolist(), right.tolist(), strict=True):
             times[frozenset(pair)] = times.get(frozenset(pair), 0) + 1
     kinds = {True: 4, False: 11}
-    for pair, count in times.items():
+    for pair, count in times.items():  # type: ignore[assignment]
         kind = len({int(labels[i]) for i in pair}) == 1
         assert count / 3000 == pytest.approx(1 / kinds[kind], abs=0.035)
     assert len(times) == 15

@@ -5,6 +5,7 @@ import math
 import re
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -65,7 +66,10 @@ def test_what_is_no_mnist_is_refused(file: Path, tmp_path: Path) -> None:
     np.savez(bad, train_images=np.zeros(3))
     with pytest.raises(ValueError, match="no train_labels, test_images, test_labels"):
         open_digits(bad)
-    np.savez(bad, **dict.fromkeys(("train_images", "train_labels", "test_images", "test_labels"), np.zeros(3)))
+    np.savez(
+        bad,
+        **dict[str, Any].fromkeys(("train_images", "train_labels", "test_images", "test_labels"), np.zeros(3)),  # type: ignore[arg-type]
+    )
     with pytest.raises(ValueError, match=r"bytes \(N, 28, 28\)"):
         open_digits(bad)
 
@@ -159,11 +163,11 @@ def test_an_item_runs_on_data_of_the_same_layout(name: str, file: Path, tmp_path
     def progress(title: str, unit: str) -> Iterator[Reporter]:
         yield lambda done, total: steps.append((done, total))
 
-    options = RunOptions(data=file, epochs=1, seeds=(0, 1), progress=progress, announce=said.append)
+    options = RunOptions(data=file, epochs=1, seeds=(0, 1), progress=progress, announce=said.append)  # type: ignore[arg-type]
     result = run_entry(load_catalogue()[name], tmp_path / "out", options)
     assert said.pop(0).startswith(f"\n{name}: ")
     if steps:  # else another test has trained the same runs
-        runs, each = re.fullmatch(r"(\d) runs? of (\d+) steps", said[0]).groups()  # type: ignore[union-attr]
+        runs, each = re.fullmatch(r"(\d) runs? of (\d+) steps", said[0]).groups()
         assert re.fullmatch(r"about \d+ s", said[1])
         total = int(runs) * int(each)
         assert steps == [(done, total) for done in range(1, total + 1)]

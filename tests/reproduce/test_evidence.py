@@ -164,22 +164,22 @@ def fake_record(setting: Setting, seed: int, rng: np.random.Generator) -> Record
         names = ("pairs", "pairs inner", "pairs euclidean", "pairs mirror", "probes", "precisions", "rank-1", "rank-10")
         numbers = {name: rng.uniform(80, 95) for name in (*names, "fisher", "logit spread", "range", "separation")}
         arrays = {name: rng.random(40) < 0.9 for name in names[:4]}
-        arrays |= {"probes": rng.random(180) < 0.6, "precisions": rng.random(20), "bias": rng.normal(size=200)}
-        arrays |= {"histogram same": histogram, "histogram other": histogram}
+        arrays |= {"probes": rng.random(180) < 0.6, "precisions": rng.random(20), "bias": rng.normal(size=200)}  # type: ignore[dict-item]
+        arrays |= {"histogram same": histogram, "histogram other": histogram}  # type: ignore[dict-item]
         return Record("x", seed, 1.0, "m", "", numbers, arrays)
-    names = ("accuracy", "similarity", "sample margin", "class margin")
+    names = ("accuracy", "similarity", "sample margin", "class margin")  # type: ignore[assignment]
     numbers = {name: rng.uniform(0.1, 0.9) for name in names}
     arrays = {
         "samples": rng.random(100 * data.identities) < 0.8,
-        "histogram similarity": histogram,
-        "histogram margin": histogram,
+        "histogram similarity": histogram,  # type: ignore[dict-item]
+        "histogram margin": histogram,  # type: ignore[dict-item]
         "history": np.cumsum(rng.random((10, 4)), 0),
-        "bias": rng.normal(size=100),
+        "bias": rng.normal(size=100),  # type: ignore[dict-item]
     }
     if setting.measure == "features":
         labels = np.repeat(np.arange(data.identities), 200)
         arrays |= {
-            "labels": labels,
+            "labels": labels,  # type: ignore[dict-item]
             "features": rng.normal(size=(len(labels), dim)).astype(np.float32),
             "prototypes": rng.normal(size=(data.identities, dim)).astype(np.float32),
         }

@@ -39,7 +39,7 @@ def test_the_nearest_angle_is_shown_beside_the_papers() -> None:
 
 
 def test_a_packing_below_the_best_known_is_shown_and_not_held(monkeypatch: pytest.MonkeyPatch) -> None:
-    known = largest_margins.BEST_KNOWN
+    known = largest_margins.BEST_KNOWN  # type: ignore[attr-defined]
     monkeypatch.setattr(largest_margins, "packing_degrees", lambda count: known[count] - 0.01 * (count == 19))
     verdicts = [finding.verdict for finding in THEOREMS["tammes"].compute().findings]
     assert verdicts == [None if count == 19 else "held" for count in known]

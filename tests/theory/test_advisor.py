@@ -26,7 +26,10 @@ def test_every_choice_ends_at_half_the_nearest_angle(classes: int, dim: int) -> 
     assert len(advice.choices) == 4
     for choice in advice.choices:
         setting = ExpectedSoftmax(
-            num_classes=classes, dim=dim, scale=advice.setting.scale, **{choice.margin: choice.value}
+            num_classes=classes,
+            dim=dim,
+            scale=advice.setting.scale,
+            **{choice.margin: choice.value},  # type: ignore[arg-type]
         )
         assert termination_angle(setting) == pytest.approx(half_nearest_angle(classes, dim), rel=1e-9)
 
@@ -67,7 +70,7 @@ def test_alternatives_have_other_scales() -> None:
 
 
 def messages(**keywords: float) -> str:
-    return "\n".join(warn(ExpectedSoftmax(**keywords)))
+    return "\n".join(warn(ExpectedSoftmax(**keywords)))  # type: ignore[arg-type]
 
 
 def test_warnings() -> None:

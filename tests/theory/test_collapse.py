@@ -27,7 +27,7 @@ def test_against_loops() -> None:
     means = [sum(x[i] for i in range(9) if labels[i] == c) / int((labels == c).sum()) for c in range(classes)]
     centre = sum(means) / classes
     within = sum(torch.outer(x[i] - means[labels[i]], x[i] - means[labels[i]]) for i in range(9)) / 9
-    between = sum(torch.outer(m - centre, m - centre) for m in means) / classes
+    between = sum(torch.outer(m - centre, m - centre) for m in means) / classes  # type: ignore[arg-type, misc]
     found = neural_collapse(x, labels, w)
     assert found.within == pytest.approx(float(torch.trace(within @ torch.linalg.pinv(between))) / classes, rel=1e-9)
     lengths = torch.stack([(m - centre).norm() for m in means])
@@ -41,7 +41,7 @@ def test_against_loops() -> None:
     assert found.off_simplex == pytest.approx(sum(abs(c + 0.5) for c in cosines) / 6)
     average = sum(cosines) / 6
     assert found.unequal_angles == pytest.approx(math.sqrt(sum((c - average) ** 2 for c in cosines) / 6))
-    m = torch.stack(means) - centre
+    m = torch.stack(means) - centre  # type: ignore[arg-type]
     assert found.off_dual == pytest.approx(float((w / w.norm() - m / m.norm()).norm()))
     wrong = sum(
         int((w @ x[i]).argmax()) != min(range(classes), key=lambda c: float((x[i] - means[c]).norm())) for i in range(9)

@@ -1,6 +1,7 @@
 """Decision margins, against a plain loop and closed forms."""
 
 import math
+from typing import Any
 
 import numpy as np
 import pytest
@@ -13,7 +14,7 @@ TWO = torch.tensor([[0.0, 0.0, 1.0], [1.0, 0.0, 0.0]], dtype=torch.float64)
 
 
 @pytest.mark.parametrize("margins", [{}, {"m0": 0.35}, {"m1": 1.85}, {"m2": 0.6}, {"m3": 0.5}], ids=str)
-def test_against_a_loop(margins: dict[str, float]) -> None:
+def test_against_a_loop(margins: dict[str, Any]) -> None:
     g = torch.Generator().manual_seed(0)
     cosines = uniform_sphere(200, 3, generator=g) @ uniform_sphere(5, 3, generator=g).T
     m = {"m0": 1.0, "m1": 1.0, "m2": 0.0, "m3": 0.0, **margins}
@@ -37,7 +38,7 @@ def test_margins_on_the_great_circle_have_closed_forms() -> None:
         ({"m3": 0.5}, math.acos(0.5 / math.sqrt(2)) - math.pi / 4),
         ({"m0": 0.35}, math.atan(0.35)),
     ):
-        found = cap_boundary(TWO, ExpectedSoftmax(**margins), directions=1, steps=20_001)
+        found = cap_boundary(TWO, ExpectedSoftmax(**margins), directions=1, steps=20_001)  # type: ignore[arg-type]
         assert found[0] == pytest.approx(edge, abs=2e-4)
 
 
@@ -49,7 +50,7 @@ def test_many_prototypes_leave_a_cap() -> None:
     assert polar.max() <= math.pi - nearest
     assert prototypes.norm(dim=1).tolist() == pytest.approx([1.0] * 201)
     for margins in ({}, {"m2": 0.6}, {"m3": 0.5}):
-        edge = np.degrees(cap_boundary(prototypes, ExpectedSoftmax(**margins), directions=36, steps=451))
+        edge = np.degrees(cap_boundary(prototypes, ExpectedSoftmax(**margins), directions=36, steps=451))  # type: ignore[arg-type]
         assert edge.std() < 2
 
 

@@ -2,6 +2,7 @@
 
 import math
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -27,7 +28,7 @@ ANGLES = np.radians([1.0, 20.0, 40.0, 75.0, 110.0])
 
 
 @pytest.mark.parametrize("margins", MARGINS, ids=str)
-def test_the_loss_is_a_softmax_with_the_expected_weight(margins: dict[str, float]) -> None:
+def test_the_loss_is_a_softmax_with_the_expected_weight(margins: dict[str, Any]) -> None:
     setting = replace(SMALL, **margins)
     for theta in ANGLES:
         m = {"m0": 1.0, "m1": 1.0, "m2": 0.0, "m3": 0.0, **margins}
@@ -37,14 +38,14 @@ def test_the_loss_is_a_softmax_with_the_expected_weight(margins: dict[str, float
 
 
 @pytest.mark.parametrize("margins", MARGINS, ids=str)
-def test_the_target_gradient_is_the_slope(margins: dict[str, float]) -> None:
+def test_the_target_gradient_is_the_slope(margins: dict[str, Any]) -> None:
     setting = replace(SMALL, **margins)
     slope = (margin_loss(setting, ANGLES + 1e-6) - margin_loss(setting, ANGLES - 1e-6)) / 2e-6
     np.testing.assert_allclose(target_gradient(setting, ANGLES), slope, rtol=1e-6, atol=1e-7)
 
 
 @pytest.mark.parametrize("margins", MARGINS, ids=str)
-def test_the_wrong_class_gradient_is_the_slope_of_the_whole_loss(margins: dict[str, float]) -> None:
+def test_the_wrong_class_gradient_is_the_slope_of_the_whole_loss(margins: dict[str, Any]) -> None:
     setting = replace(SMALL, **margins)
 
     def loss(target: float, wrong: float) -> float:
@@ -101,7 +102,7 @@ def test_extreme_angles_scales_and_counts_stay_finite() -> None:
         ({"m3": 0.5}, 39.3, 39.30),
     ],
 )
-def test_the_termination_angles_of_the_best_margins(margins: dict[str, float], issue: float, exact: float) -> None:
+def test_the_termination_angles_of_the_best_margins(margins: dict[str, Any], issue: float, exact: float) -> None:
     angle = termination_angle(ExpectedSoftmax(weight="approximation", **margins))
     assert angle is not None
     assert math.degrees(angle) == pytest.approx(issue, abs=0.05)
@@ -113,7 +114,7 @@ def test_the_termination_angles_of_the_best_margins(margins: dict[str, float], i
 
 
 @pytest.mark.parametrize("margins", MARGINS, ids=str)
-def test_the_closed_form_is_the_first_root(margins: dict[str, float]) -> None:
+def test_the_closed_form_is_the_first_root(margins: dict[str, Any]) -> None:
     setting = ExpectedSoftmax(**margins)
     wanted = termination_angle(setting, level=0.3)
     found = termination_angle_of(setting.logit, setting.log_weight(), level=0.3)
@@ -147,8 +148,8 @@ def test_a_loss_that_never_ends() -> None:
 def test_polar_collapse() -> None:
     """The loss of the real head with every prototype opposite to the feature."""
     for margins in MARGINS:
-        setting = ExpectedSoftmax(num_classes=7, dim=4, scale=9.0, **margins)
-        head = hs.create_head("unified", dim=4, num_classes=7, scale=9.0, **margins).double()
+        setting = ExpectedSoftmax(num_classes=7, dim=4, scale=9.0, **margins)  # type: ignore[arg-type]
+        head = hs.create_head("unified", dim=4, num_classes=7, scale=9.0, **margins).double()  # type: ignore[arg-type]
         x = torch.tensor([[0.0, 1.0, 0.0, 0.0]], dtype=torch.float64)
         with torch.no_grad():
             head.weight.copy_((-x).expand(7, 4))

@@ -191,7 +191,7 @@ def test_the_spheres_gradient_is_the_heads(maths: Browser, name: str, case: str)
     samples = points[classes:].requires_grad_()
     loss = head(samples, labels)
     loss.backward()
-    gradient = torch.cat([head.weight.grad, samples.grad])
+    gradient = torch.cat([head.weight.grad, samples.grad])  # type: ignore[list-item]
     assert found["loss"] == pytest.approx(loss.item(), rel=1e-9, abs=1e-12)
     torch.testing.assert_close(torch.tensor(found["gradient"], dtype=torch.float64), gradient, rtol=1e-7, atol=1e-9)
     if name.startswith("sphereface2"):

@@ -1,6 +1,7 @@
 """The theorems of Learning Towards the Largest Margins: bounds reached, and never undercut."""
 
 import math
+from typing import Any
 
 import pytest
 import torch
@@ -19,7 +20,7 @@ from hypersphere.theory import (
     simplex_margin_degrees,
 )
 
-GM = {"scale": 4.0, "alpha1": 1.0, "beta1": 0.2, "alpha2": 0.4, "beta2": 0.0}
+GM: dict[str, Any] = {"scale": 4.0, "alpha1": 1.0, "beta1": 0.2, "alpha2": 0.4, "beta2": 0.0}
 LABELS = torch.arange(4).repeat_interleave(2)
 
 
@@ -69,7 +70,7 @@ def test_theorem_3_2() -> None:
 
 def test_the_bound_is_the_risk_of_the_simplex() -> None:
     for scale in (0.5, 4.0, 200.0):
-        options = {**GM, "scale": scale}
+        options: dict[str, Any] = {**GM, "scale": scale}
         simplex = regular_simplex(5, 5)
         head = hs.create_head("gm_softmax", dim=5, num_classes=5, **options).double()
         with torch.no_grad():
@@ -86,7 +87,7 @@ def test_the_bound_is_the_risk_of_the_simplex() -> None:
         ("lm_softmax", {"scale": 5.0}),
     ],
 )
-def test_proposition_3_3(loss: str, options: dict[str, object]) -> None:
+def test_proposition_3_3(loss: str, options: dict[str, Any]) -> None:
     found = best_of(lambda seed: least_risk(loss, LABELS, 3, options=options, seed=seed), 2)
     assert found.class_margin_degrees == pytest.approx(simplex_margin_degrees(4), abs=0.05)
     assert found.sample_margin == pytest.approx(4 / 3, abs=1e-3)

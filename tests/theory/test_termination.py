@@ -1,13 +1,14 @@
 """The termination angle read from the library's own losses."""
 
 import math
+from typing import Any
 
 import numpy as np
 import pytest
 
 from hypersphere.theory import ExpectedSoftmax, loss_termination_angle, target_logit, termination_angle
 
-PAPER = {"num_classes": 85_742, "dim": 512, "scale": 64.0}
+PAPER: dict[str, Any] = {"num_classes": 85_742, "dim": 512, "scale": 64.0}
 
 
 @pytest.mark.parametrize(
@@ -22,7 +23,7 @@ PAPER = {"num_classes": 85_742, "dim": 512, "scale": 64.0}
         ("unified", {"m0": 0.9, "m2": 0.3, "m3": 0.1}, {"m0": 0.9, "m2": 0.3, "m3": 0.1}),
     ],
 )
-def test_it_is_the_closed_form(loss: str, options: dict[str, float], margins: dict[str, float]) -> None:
+def test_it_is_the_closed_form(loss: str, options: dict[str, Any], margins: dict[str, Any]) -> None:
     found = loss_termination_angle(loss, **PAPER, **options)
     assert found == pytest.approx(termination_angle(ExpectedSoftmax(**margins)), rel=1e-6)
 

@@ -4,7 +4,6 @@ from pathlib import Path
 
 import pytest
 import torch
-from small import RECIPE, final, same
 from torch import Tensor, nn
 
 from hypersphere.cli import main
@@ -12,6 +11,7 @@ from hypersphere.geometry import normalize
 from hypersphere.training import Trained, Trainer, load_recipe, load_run, run_embedder
 from hypersphere.training.batch_norm import estimate_anew, is_lagging
 from hypersphere.training.training_data import training_source
+from tests.training.small import RECIPE, final, same
 
 
 def make(tmp_path: Path, name: str, *settings: str) -> Trainer:
@@ -53,7 +53,7 @@ def test_statistics_are_the_means_over_the_batches() -> None:
 def test_statistics_lag_while_they_remember_their_start() -> None:
     layer = nn.BatchNorm1d(2)
     for updates, lags in ((0, True), (87, True), (88, False)):
-        layer.num_batches_tracked.fill_(updates)  # type: ignore[union-attr]
+        layer.num_batches_tracked.fill_(updates)
         assert is_lagging(nn.Sequential(layer)) == lags
     assert not is_lagging(nn.Linear(2, 2))
     assert not is_lagging(nn.BatchNorm1d(2, momentum=None))

@@ -7,7 +7,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from small import RECIPE
 
 from hypersphere.core.config import digest
 from hypersphere.data import write_folder
@@ -26,6 +25,7 @@ from hypersphere.training import (
     validation_sets,
 )
 from hypersphere.training.training_data import training_source
+from tests.training.small import RECIPE
 
 
 def tasks_of(tmp_path: Path, *settings: str) -> list[Task]:

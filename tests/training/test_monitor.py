@@ -1,6 +1,7 @@
 """When a run is stopped for collapse, and when it is not."""
 
 import math
+from typing import Any
 
 import pytest
 import torch
@@ -13,7 +14,7 @@ from hypersphere.training import Monitor, TrainingStopped
 def collapsed(name: str = "ampface", **options: object) -> tuple[hs.Head, Tensor, Tensor]:
     """A head whose prototypes point one way, and samples that point the other."""
     torch.manual_seed(0)
-    head = hs.create_head(name, dim=4, num_classes=6, **options)
+    head = hs.create_head(name, dim=4, num_classes=6, **options)  # type: ignore[arg-type]
     with torch.no_grad():
         head.weight.copy_(torch.tensor([1.0, 0, 0, 0]) + 0.01 * torch.randn(6, 4))
     return head, torch.tensor([[-1.0, 0, 0, 0]]).repeat(8, 1) + 0.01 * torch.randn(8, 4), torch.arange(8) % 6
@@ -70,7 +71,7 @@ def test_the_count_survives_a_resumed_run() -> None:
     ],
 )
 def test_only_options_of_the_head_are_advised(
-    name: str, options: dict[str, object], advised: str, not_advised: str
+    name: str, options: dict[str, Any], advised: str, not_advised: str
 ) -> None:
     head, embeddings, labels = collapsed(name, **options)
     monitor = Monitor(6, patience=1)

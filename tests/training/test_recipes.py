@@ -61,7 +61,7 @@ def test_a_recipe_runs(path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPat
 
 @pytest.mark.parametrize("path", RECIPES, ids=lambda path: path.stem)
 def test_the_losses_of_a_recipe_can_be_made(path: Path) -> None:
-    counts = {"class_counts": [3] * 8}
+    counts: dict[str, Any] = {"class_counts": [3] * 8}
     for name in load_table(path).get("losses", {}):
         options = load_recipe(path, [f"head.name={name}"]).head_options()
         create_head(dim=4, num_classes=8, **(counts if name == "ldam" else {}), **options)

@@ -64,14 +64,14 @@ def refused(rank: int, folder: Path) -> list[str]:
 
 def mixed(rank: int, folder: Path) -> list[float]:
     """The shares of mixup that this process drew."""
-    kept, shares = module.mixup, []
+    kept, shares = module.mixup, []  # type: ignore[attr-defined]
 
     def noting(*args: Any) -> Any:
         made = kept(*args)
         shares.append(made[2])
         return made
 
-    module.mixup = noting
+    module.mixup = noting  # type: ignore[assignment, attr-defined]
     trainer(folder, "sampled", rank, distributed.get_world_size(), "train.mixup=1.0").run(until=2)
     return shares
 

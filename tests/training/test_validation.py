@@ -6,7 +6,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from small import RECIPE
 from torch import nn
 
 from hypersphere.data import write_folder
@@ -15,6 +14,7 @@ from hypersphere.geometry import normalize
 from hypersphere.pocket import PocketFaces
 from hypersphere.training import Recipe, Trainer, load_recipe, run_embedder, validation_sets
 from hypersphere.training.training_data import held_out_source, training_source
+from tests.training.small import RECIPE
 
 
 @pytest.fixture

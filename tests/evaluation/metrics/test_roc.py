@@ -117,7 +117,7 @@ def test_an_operating_point_needs_three_expected_errors() -> None:
     assert point.tar.value == curve.tar_at(0.01)
     assert point.tar.value + point.fnmr.value == pytest.approx(1)
     assert point.tar.n == 50
-    assert (point.tar.low, point.tar.high) == (pytest.approx(1 - point.fnmr.high), pytest.approx(1 - point.fnmr.low))
+    assert (point.tar.low, point.tar.high) == (pytest.approx(1 - point.fnmr.high), pytest.approx(1 - point.fnmr.low))  # type: ignore[comparison-overlap]
     assert curve.operating_point(0.009) == NotMeasurable(300, 334)
 
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -9,7 +10,7 @@ import numpy.typing as npt
 Vector = npt.NDArray[np.float64]
 
 
-def unit(vector: npt.NDArray) -> Vector:
+def unit(vector: npt.NDArray[Any]) -> Vector:
     wide = np.asarray(vector, dtype=np.float64)
     return wide / np.sqrt((wide**2).sum())
 

@@ -4,6 +4,7 @@ import json
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -53,7 +54,7 @@ def write_blufr(path: Path, people: int = 60, each: int = 8, trials: int = 10) -
     return Embeddings([f"{name.rpartition('_')[0]}/{name}" for name in names], values)
 
 
-def cell_array(entries: list) -> npt.NDArray[np.object_]:
+def cell_array(entries: list[Any]) -> npt.NDArray[np.object_]:
     cells = np.empty((len(entries), 1), dtype=object)
     for place, entry in enumerate(entries):
         cells[place, 0] = entry
@@ -104,7 +105,7 @@ def write_ijb(folder: Path, subset: str = "ijbc", subjects: int = 24) -> Embeddi
     plain, mirrored = pocket_vectors(subjects, 12)
     for _, template, _ in images:
         s = owner[template] - 100
-        rows.append(np.concatenate([plain[s, used[s]], mirrored[s, used[s]]]))
+        rows.append(np.concatenate([plain[s, used[s]], mirrored[s, used[s]]]))  # type: ignore[arg-type]
         used[s] += 1
     return Embeddings([image[0] for image in images], np.array(rows))
 

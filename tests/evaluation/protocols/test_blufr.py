@@ -27,7 +27,7 @@ def test_estimates_are_those_of_plain_loops(standin: tuple[Path, Embeddings]) ->
         test, gallery, probes = (
             [int(k) - 1 for k in table[key][trial, 0].ravel()] for key in ("testIndex", "galIndex", "probIndex")
         )
-        genuine, impostors = [], []
+        genuine, impostors = [], []  # type: ignore[var-annotated]
         for place, i in enumerate(test):
             for j in test[:place]:
                 (genuine if labels[i] == labels[j] else impostors).append(float(rows[i] @ rows[j]))
@@ -108,7 +108,7 @@ def test_wrong_files_are_refused(
     if change is None:
         del table[key]
     else:
-        table[key] = change(table[key])  # type: ignore[operator]
+        table[key] = change(table[key])
     savemat(tmp_path / "wrong.mat", table)
     with pytest.raises(ValueError, match=message):
         read_blufr(tmp_path / "wrong.mat")

@@ -50,12 +50,12 @@ def pooled(folder: Path, embeddings: Embeddings, pooling: Pooling) -> dict[int, 
         place = 0 if pooling.media == "none" else int(medium)
         found.setdefault(int(template), {}).setdefault(place, []).append(vector)
     templates = {}
-    for template, media in found.items():
+    for template, media in found.items():  # type: ignore[assignment]
         means = [sum(images) / len(images) for images in media.values()]
         if pooling.media == "unit":
-            means = [unit(mean) for mean in means]
-        templates[template] = unit(sum(means))
-    return templates
+            means = [unit(mean) for mean in means]  # type: ignore[arg-type]
+        templates[template] = unit(sum(means))  # type: ignore[arg-type]
+    return templates  # type: ignore[return-value]
 
 
 def scored(folder: Path, templates: dict[int, np.ndarray]) -> tuple[list[float], list[float]]:
@@ -131,7 +131,7 @@ def test_merged_identification_is_that_of_plain_loops(standin: Standin) -> None:
     templates = pooled(folder, embeddings, Pooling())
     probes = listed(folder / "ijbc_1N_probe_mixed.csv")
     gallery = listed(folder / "ijbc_1N_gallery_G1.csv") + listed(folder / "ijbc_1N_gallery_G2.csv")
-    own, others, first = [], [], 0
+    own, others, first = [], [], 0  # type: ignore[var-annotated]
     for template, subject in probes:
         scores = {other: float(templates[template] @ templates[entry]) for entry, other in gallery}
         own.append(scores.pop(subject))

@@ -1,5 +1,6 @@
 import json
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -43,7 +44,7 @@ def estimates(standin: Standin, cleaning: str, limit: int = 400) -> tuple[dict[i
                 continue
             clean = [p for p, i in zip(table["path"], table["id"], strict=True) if i == person]
             clean = [p for p in clean if p.split("/")[1] not in bad]
-            vector = unit(sum(unit(near.of([p])[0]) for p in clean))
+            vector = unit(sum(unit(near.of([p])[0]) for p in clean))  # type: ignore[arg-type]
         probes.append((person, vector))
     others = [
         unit(row) if name not in worse else None
@@ -157,7 +158,7 @@ def test_wrong_arguments_are_refused(standin: Standin) -> None:
         ({"id": ["a"], "path": [1]}, "'path' must be a list of image names"),
     ],
 )
-def test_wrong_lists_are_refused(standin: Standin, tmp_path: Path, table: dict, message: str) -> None:
+def test_wrong_lists_are_refused(standin: Standin, tmp_path: Path, table: dict[str, Any], message: str) -> None:
     (tmp_path / "probes.json").write_text(json.dumps(table))
     with pytest.raises(ValueError, match=message):
         read_megaface(tmp_path / "probes.json", standin[0] / "megaface_features_list.json_400_1")

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from hypersphere.evaluation.protocols import official_files as files
-from hypersphere.evaluation.protocols.official_files import numbered_lines, read_integers, read_json_table, unit_rows
+from hypersphere.evaluation.protocols.official_files import numbered_lines, read_integers, read_json_table, unit_rows  # type: ignore[attr-defined]
 
 COLUMNS = ("template", "template", "label")
 

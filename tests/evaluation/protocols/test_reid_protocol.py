@@ -28,7 +28,7 @@ def estimates(embeddings: Embeddings, area: str) -> tuple[float, dict[int, float
         if split != "query":
             continue
         left = [entry for entry in gallery if entry[0] != -1 and (entry[0] != person or entry[1] != camera)]
-        ordered = sorted(left, key=lambda entry, vector=vector: -float(vector @ entry[2]))
+        ordered = sorted(left, key=lambda entry, vector=vector: -float(vector @ entry[2]))  # type: ignore[misc]
         hits, total, first, before = 0, 0.0, 0, 1.0
         for place, entry in enumerate(ordered, start=1):
             if entry[0] == person:

@@ -59,8 +59,8 @@ def test_blufr(tmp_path: Path) -> None:
     def named(rows: list[tuple[int, int, float]]) -> list[tuple[str, str, float]]:
         return [(protocol.names[a], protocol.names[b], s) for a, b, s in rows[:SHOWN]]
 
-    assert close(worst["false matches"], named(sorted(other, key=lambda row: -row[2])))
-    assert close(worst["false non-matches"], named(sorted(same, key=lambda row: row[2])))
+    assert close(worst["false matches"], named(sorted(other, key=lambda row: -row[2])))  # type: ignore[arg-type]
+    assert close(worst["false non-matches"], named(sorted(same, key=lambda row: row[2])))  # type: ignore[arg-type]
 
 
 def test_ijb(tmp_path: Path) -> None:

@@ -48,7 +48,7 @@ def evaluated(pairs: PairList, folder: Path, noise: float) -> Result:
 
 def test_tests_are_those_of_the_saved_items(pairs: PairList, tmp_path: Path) -> None:
     one, two = evaluated(pairs, tmp_path / "a", 1.5), evaluated(pairs, tmp_path / "b", 0.5)
-    saved = [read_result(tmp_path / name) for name in "ab"]
+    saved = read_result(tmp_path / "a"), read_result(tmp_path / "b")
     assert saved[0].metrics == one.metrics
     seen: list[tuple[int, int]] = []
     rows = compare_results(*saved, replicates=100, progress=lambda *done: seen.append(done))
@@ -142,7 +142,7 @@ def test_snapshots_are_compared_by_the_share_that_decides_rightly(pairs: PairLis
     for folder, noise in (("a", 1.5), ("b", 0.5)):
         several = [made_up(pairs.names, noise=noise, seed=seed) for seed in (0, 1)]
         write_result(evaluate_pairs([(pairs, several)], fars=[0.1], replicates=20), tmp_path / folder)
-    saved = [read_result(tmp_path / name) for name in "ab"]
+    saved = read_result(tmp_path / "a"), read_result(tmp_path / "b")
     row = next(row for row in compare_results(*saved, replicates=30) if row.name == "mean_snapshot_accuracy")
     assert row.difference is not None
     assert row.difference.estimate.value == pytest.approx(row.second.value - row.first.value)
@@ -152,7 +152,7 @@ def test_snapshots_are_compared_by_the_share_that_decides_rightly(pairs: PairLis
 def test_estimates_of_one_result_alone_are_named(pairs: PairList, tmp_path: Path) -> None:
     evaluated(pairs, tmp_path / "a", 1)
     write_result(evaluate_pairs([(pairs, made_up(pairs.names))], fars=[0.1, 0.2], replicates=20), tmp_path / "b")
-    saved = [read_result(tmp_path / name) for name in "ab"]
+    saved = read_result(tmp_path / "a"), read_result(tmp_path / "b")
     words = Reader(write_comparison(compare_results(*saved, replicates=5), *saved, tmp_path / "c").read_text()).words
     assert "Not compared, only in a: tar@far=1e-3, fnmr@fmr=1e-3." in words
     assert "Not compared, only in b: tar@far=2e-1, fnmr@fmr=2e-1." in words
@@ -161,7 +161,7 @@ def test_estimates_of_one_result_alone_are_named(pairs: PairList, tmp_path: Path
 def test_p_at_the_floor_of_the_bootstrap_is_at_most(pairs: PairList, tmp_path: Path) -> None:
     evaluated(pairs, tmp_path / "a", 3)
     evaluated(pairs, tmp_path / "b", 0)
-    saved = [read_result(tmp_path / name) for name in "ab"]
+    saved = read_result(tmp_path / "a"), read_result(tmp_path / "b")
     rows = compare_results(*saved, replicates=99)
     cells = {row.name: difference_cells(row) for row in rows}
     assert cells["tar@far=1e-1"][1] == "at most 0.02"
@@ -196,7 +196,7 @@ def test_what_was_not_saved_says_so(pairs: PairList, tmp_path: Path) -> None:
     for folder in "ab":
         evaluated(pairs, tmp_path / folder, 1)
     (tmp_path / "b" / "items.npz").unlink()
-    saved = [read_result(tmp_path / name) for name in "ab"]
+    saved = read_result(tmp_path / "a"), read_result(tmp_path / "b")
     rows = compare_results(*saved)
     assert {row.why_not for row in rows} == {NO_TEST["items"], NO_TEST["missing"]}
     words = Reader(write_comparison(rows, *saved, tmp_path / "c").read_text()).words

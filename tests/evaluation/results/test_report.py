@@ -110,7 +110,7 @@ def test_a_result_of_estimates_alone(tmp_path: Path) -> None:
         "class_margin": Estimate(71.5, 71.5, 71.5, 9, "exact", "degrees"),
         "sample_margin_share_positive": Estimate(0.99999, 0.9, 1, 9, "wilson"),
     }
-    words = Reader(write_report(Result("classify", estimates, {"a": 1}), tmp_path).read_text()).words
+    words = Reader(write_report(Result("classify", estimates, {"a": 1}), tmp_path).read_text()).words  # type: ignore[arg-type]
     assert "50.00 %40.00 % to 60.00 %10wilson" in words
     assert "71.5°71.5° to 71.5°9exact" in words
     assert "99.999 %90.00 % to 100.00 %9wilson" in words
@@ -124,14 +124,14 @@ def test_what_cannot_be_measured_is_one_sentence(tmp_path: Path) -> None:
         "dir@far=1e-1": NotMeasurable(9, 30),
         "a/tpir@fpir=1e-1": NotMeasurable(9, 30),
     }
-    assert not_measurable(metrics) == (
+    assert not_measurable(metrics) == (  # type: ignore[arg-type]
         "Not measurable with n=30: far=1e-3 (needs 3,000); with n=9: dir@far=1e-1 (needs 30), a/fpir=1e-1 (needs 30)."
     )
-    assert not_measurable({"vr@far=1e-1": metrics["vr@far=1e-1"]}) == ""
-    (table,) = metric_tables(metrics)
+    assert not_measurable({"vr@far=1e-1": metrics["vr@far=1e-1"]}) == ""  # type: ignore[dict-item]
+    (table,) = metric_tables(metrics)  # type: ignore[arg-type]
     assert (table.header, table.rows) == (["at", "vr", "n"], [["far=1e-1", "50.00 %\n[40.00, 60.00]", "10"]])
     nothing = {name: estimate for name, estimate in metrics.items() if isinstance(estimate, NotMeasurable)}
-    assert "Not measurable" in Reader(write_report(Result("x", nothing, {}), tmp_path).read_text()).words
+    assert "Not measurable" in Reader(write_report(Result("x", nothing, {}), tmp_path).read_text()).words  # type: ignore[arg-type]
 
 
 def test_fnmr_stands_beside_its_tar_in_every_set() -> None:

@@ -50,7 +50,7 @@ def test_the_ends_of_wilson_are_z_deviations_away(counts: tuple[int, int]) -> No
 
 
 def test_wilson_by_hand() -> None:
-    assert wilson_interval(9, 10) == (pytest.approx(0.5958, abs=1e-4), pytest.approx(0.9821, abs=1e-4))
+    assert wilson_interval(9, 10) == (pytest.approx(0.5958, abs=1e-4), pytest.approx(0.9821, abs=1e-4))  # type: ignore[comparison-overlap]
 
 
 @settings(deadline=None)

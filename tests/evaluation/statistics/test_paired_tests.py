@@ -205,7 +205,7 @@ def test_open_sets_against_plain_loops() -> None:
     def mean_rate(system: list[np.ndarray], times: np.ndarray) -> float:
         return sum(rate(scores, mated, times) for scores, mated in zip(system, mates, strict=True)) / 2
 
-    found = compare_open_set(*systems, mates, 0.2, subjects=people, replicates=8, seed=1)
+    found = compare_open_set(*systems, mates, 0.2, subjects=people, replicates=8, seed=1)  # type: ignore[arg-type, misc]
     assert isinstance(found, Difference)
     everyone = np.ones(120)
     assert found.estimate.value == pytest.approx(mean_rate(systems[1], everyone) - mean_rate(systems[0], everyone))
@@ -217,7 +217,7 @@ def test_open_sets_against_plain_loops() -> None:
     assert (found.estimate.low, found.estimate.high) == pytest.approx(
         (min(low, found.estimate.value), max(high, found.estimate.value))
     )
-    assert compare_open_set(*systems, mates, 1e-3, subjects=people) == NotMeasurable(60, 3000)
+    assert compare_open_set(*systems, mates, 1e-3, subjects=people) == NotMeasurable(60, 3000)  # type: ignore[arg-type, call-arg, misc]
 
 
 def test_trials_by_the_paired_t_test() -> None:
@@ -228,7 +228,7 @@ def test_trials_by_the_paired_t_test() -> None:
     assert found.p_value == pytest.approx(wanted.pvalue)
     bounds = wanted.confidence_interval()
     assert (found.estimate.low, found.estimate.high) == pytest.approx((bounds.low, bounds.high))
-    assert (compare_trials(first, first).p_value, compare_trials(first, first + 1).p_value) == (1, pytest.approx(0))
+    assert (compare_trials(first, first).p_value, compare_trials(first, first + 1).p_value) == (1, pytest.approx(0))  # type: ignore[comparison-overlap]
     lowered = compare_lowered(first, second, replicates=200)
     assert lowered.estimate.value == pytest.approx(
         second.mean() - np.std(second, ddof=1) - first.mean() + np.std(first, ddof=1)

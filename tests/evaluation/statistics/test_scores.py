@@ -101,25 +101,25 @@ def test_accuracy_and_histogram() -> None:
 
 
 def test_what_was_given_is_sorted_in_place_only_if_asked() -> None:
-    given_scores = np.float32([0.5, -1, 0.25])
+    given_scores = np.float32([0.5, -1, 0.25])  # type: ignore[arg-type]
     assert SortedScores(given_scores).values.tolist() == [-1, 0.25, 0.5]
-    assert given_scores.tolist() == [0.5, -1, 0.25]
-    assert SortedScores(given_scores, copy=False).values is given_scores
-    assert given_scores.tolist() == [-1, 0.25, 0.5]
+    assert given_scores.tolist() == [0.5, -1, 0.25]  # type: ignore[comparison-overlap]
+    assert SortedScores(given_scores, copy=False).values is given_scores  # type: ignore[comparison-overlap]
+    assert given_scores.tolist() == [-1, 0.25, 0.5]  # type: ignore[comparison-overlap]
 
 
 def test_bad_blocks() -> None:
     buffer = ScoreBuffer(4)
-    buffer.add(np.float32([[1, 2, 3]]))
+    buffer.add(np.float32([[1, 2, 3]]))  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="must be float32"):
         buffer.add(np.array([0.1]))
     with pytest.raises(ValueError, match="3 scores were added of the 4"):
         buffer.sorted()
     with pytest.raises(ValueError, match="5 scores for a buffer of 4"):
-        buffer.add(np.float32([1, 2]))
+        buffer.add(np.float32([1, 2]))  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="first in position 3"):
-        buffer.add(np.float32([math.nan]))
-    buffer.add(np.float32([0]))
+        buffer.add(np.float32([math.nan]))  # type: ignore[arg-type]
+    buffer.add(np.float32([0]))  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="k=5 must lie between 1"):
         buffer.sorted().kth_largest(5)
     with pytest.raises(ValueError, match="genuine holds no score"):
