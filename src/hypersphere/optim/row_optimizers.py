@@ -4,14 +4,14 @@ The gradient of a sampled head's prototypes is sparse: the rows that took part, 
 none is frozen: weight, momentum, averages and its number of steps stay as they are, and no decay touches it.
 Everything else (a network's weights, a head that samples nothing) is left to the torch optimizer of the same name, but
 for SGD of very many rows on a GPU, where our kernel is faster, and of sharded rows, which torch's fused step refuses.
+One optimizer has both, so that a gradient scaler skips the step of all of them or of none.
 
 State is one row per class, like the weight, so that it is sharded and saved like it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import torch
@@ -22,7 +22,6 @@ from hypersphere.distributed import is_sharded, to_local
 from hypersphere.optim.row_steps import AdamState, adamw_rows, sgd_rows
 
 _MANY_ROWS = 2**18
-Closure = Callable[[], Any] | None
 RowStep = Callable[[dict[str, Any], Tensor, Tensor], bool]
 
 
@@ -63,13 +62,9 @@ class RowSGD(torch.optim.SGD):
         super().add_param_group(param_group)
         _check_unit(self, param_group["unit_eps"] is not None)
 
-    @torch.no_grad()
-    def step(self, closure: Closure = None) -> Any:
-        """One step; a closure is called first, with gradients."""
-        loss = _call(closure)
-        with _without(self, self._step_rows):
-            _unhooked(torch.optim.SGD.step)(self)
-        return loss
+    def _init_group(self, group: dict[str, Any], *lists: list[Any]) -> bool:
+        others = _without_rows(group, self._step_rows)
+        return bool(super()._init_group(others, *lists))  # type: ignore[no-untyped-call]
 
     def _step_rows(self, group: dict[str, Any], weight: Tensor, grad: Tensor) -> bool:
         plain = not grad.is_sparse and group["unit_eps"] is None
@@ -123,13 +118,9 @@ class RowAdamW(torch.optim.AdamW):
         super().add_param_group(param_group)
         _check_unit(self, False)
 
-    @torch.no_grad()
-    def step(self, closure: Closure = None) -> Any:
-        """One step; a closure is called first, with gradients."""
-        loss = _call(closure)
-        with _without(self, self._step_rows):
-            _unhooked(torch.optim.AdamW.step)(self)
-        return loss
+    def _init_group(self, group: dict[str, Any], *lists: list[Any]) -> bool:
+        others = _without_rows(group, self._step_rows)
+        return bool(super()._init_group(others, *lists))  # type: ignore[no-untyped-call]
 
     def _step_rows(self, group: dict[str, Any], weight: Tensor, grad: Tensor) -> bool:
         state = self.state[weight]
@@ -212,32 +203,13 @@ def clip_grad_norm_(parameters: Iterable[Tensor], max_norm: float) -> Tensor:
     return total
 
 
-@contextmanager
-def _without(
-    optimizer: torch.optim.Optimizer, step: Callable[[dict[str, Any], Tensor, Tensor], bool]
-) -> Iterator[None]:
-    """Hide the gradients for which `step` has done everything from the optimizer inside the block."""
-    done = []
-    for group in optimizer.param_groups:
-        for weight in group["params"]:
-            if weight.grad is not None and step(group, weight, weight.grad):
-                done.append((weight, weight.grad))
-                weight.grad = None
-    yield
-    for weight, grad in done:
-        weight.grad = grad
+def _without_rows(group: dict[str, Any], step: RowStep) -> dict[str, Any]:
+    """Step the parameters of a group that are stepped by rows; return the group with the others, for torch's step.
 
-
-def _unhooked(step: Callable[..., Any]) -> Callable[..., Any]:
-    """Torch wraps `step` of every class it makes an optimizer of, to call hooks: those of ours are called already."""
-    return step.__wrapped__ if getattr(step, "hooked", False) else step  # type: ignore[attr-defined]
-
-
-def _call(closure: Closure) -> Any:
-    if closure is None:
-        return None
-    with torch.enable_grad():
-        return closure()
+    `_init_group` is where torch's optimizers choose the parameters of a group that have a gradient.
+    """
+    others = [weight for weight in group["params"] if weight.grad is None or not step(group, weight, weight.grad)]
+    return {**group, "params": others}
 
 
 def _unscaled(optimizer: torch.optim.Optimizer, grad: Tensor) -> Tensor:
