@@ -1,4 +1,4 @@
-"""BatchNorm's statistics at the end of short runs."""
+"""BatchNorm's statistics at the end of short runs, and of moving averages."""
 
 from pathlib import Path
 
@@ -59,6 +59,21 @@ def test_statistics_lag_while_they_remember_their_start() -> None:
     assert not is_lagging(nn.BatchNorm1d(2, momentum=None))
 
 
+def test_the_statistics_of_a_moving_average_are_those_of_its_weights(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("hypersphere.training.trainer.is_lagging", lambda _: False)
+    settings = ("train.steps=60", "train.ema=0.97", "optimizer.lr=0.1", "schedule.name=constant", "schedule.warmup=0")
+    trained = make(tmp_path, "mended", *settings).run()
+    assert trained.statistics_batches == 0
+    make(tmp_path, "stopped", *settings).run(until=30)
+    make(tmp_path, "stopped", *settings).run()
+    assert same(final(tmp_path / "stopped"), final(trained.folder))
+    monkeypatch.setattr("hypersphere.training.trainer.keeps_statistics", lambda _: False)
+    assert agreement(trained) > 0.98
+    assert agreement(make(tmp_path, "plain", *settings).run()) < agreement(trained) - 0.02
+
+
 @pytest.mark.parametrize("settings", [[], ["train.ema=0.5"]])
 def test_a_short_run_embeds_as_it_was_trained(
     tmp_path: Path, settings: list[str], monkeypatch: pytest.MonkeyPatch
@@ -67,6 +82,7 @@ def test_a_short_run_embeds_as_it_was_trained(
     assert trained.statistics_batches == 12
     mended = agreement(trained)
     monkeypatch.setattr("hypersphere.training.trainer.is_lagging", lambda _: False)
+    monkeypatch.setattr("hypersphere.training.trainer.keeps_statistics", lambda _: False)
     plain = make(tmp_path, "plain", *settings).run()
     assert plain.statistics_batches == 0
     assert mended > 0.98

@@ -1,4 +1,4 @@
-"""BatchNorm's statistics after a run too short for them to follow the weights."""
+"""BatchNorm's statistics where they do not follow the weights: after a short run, and of a moving average."""
 
 from __future__ import annotations
 
@@ -9,6 +9,11 @@ from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _BatchNorm
 
 _INITIAL_SHARE = 1e-4
+
+
+def keeps_statistics(network: nn.Module) -> bool:
+    """Whether a network has BatchNorm layers with running statistics."""
+    return bool(_layers(network))
 
 
 def is_lagging(network: nn.Module) -> bool:

@@ -17,7 +17,7 @@ from hypersphere.core.files import remove_partial, sync_file
 from hypersphere.data import ImageSource, cutmix, mixup
 from hypersphere.distributed import World
 from hypersphere.optim import clip_grad_norm_
-from hypersphere.training.batch_norm import estimate_anew, is_lagging
+from hypersphere.training.batch_norm import estimate_anew, is_lagging, keeps_statistics
 from hypersphere.training.build import (
     check_parts,
     check_split,
@@ -155,6 +155,7 @@ class Trainer:
                 self.step += 1
                 self.images.batches.go_to(self.step)
                 last = self.step == self.total
+                due = self.step % self.recipe.train.checkpoint_every == 0 or last
                 if self.step % self.recipe.train.log_every == 0 or last:
                     figures = self._look(loss, embeddings, labels)
                     logs.write(figures)
@@ -162,11 +163,11 @@ class Trainer:
                     speed = (self.step - first) * self.recipe.train.batch_size / seconds
                     words = f"{figures_in_words(figures)}, {speed:,.0f} images/s, {self.waited / seconds:.0%} waiting"
                     words += "".join(f", {name} {score:.2%}" for name, score in self.scores.items())
-                if last and self.world.is_main:
+                if due and self.world.is_main:
                     estimated = self._estimate_statistics()
                 if self.snapshots.due(self.step) and self.world.is_main:
                     self.snapshots.save(self.step, self.model())
-                if self.step % self.recipe.train.checkpoint_every == 0 or last:
+                if due:
                     stop_unless_finite(self._mean(loss))
                     self._save(logs)
                 if progress is not None:
@@ -218,12 +219,16 @@ class Trainer:
         return self.images.to_device(images, labels, self.step)
 
     def _estimate_statistics(self) -> int:
-        """Mend BatchNorm's statistics at the end of a short run; returns over how many batches, 0 for none.
+        """Mend BatchNorm's statistics; returns over how many batches those of a short run, at its end, were mended.
 
-        They are the first batches of the run.
+        A moving average of statistics is not the statistics of the averaged weights, and while the weights move fast
+        they are far apart. They are estimated anew for every checkpoint, as torch's `update_bn` does; without a moving
+        average at the end of a short run alone. The batches are the first of the run.
         """
         settings, network = self.recipe.train, self.model()
-        if (settings.freeze_backbone and not settings.shift_batch_norm) or not is_lagging(network):
+        short = self.step == self.total and is_lagging(network)
+        frozen = settings.freeze_backbone and not settings.shift_batch_norm
+        if frozen or not (short or (self.average is not None and keeps_statistics(network))):
             return 0
 
         def run(images: Tensor) -> None:
@@ -232,7 +237,7 @@ class Trainer:
 
         count = min(_STATISTICS_BATCHES, self.total)
         estimate_anew(network, run, (self.images.to_device(*self.images.load(step), step)[0] for step in range(count)))
-        return count
+        return count if short else 0
 
     def _train_step(self, images: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
         """One step of the optimizer; returns the loss of this process and the embeddings, both detached."""
