@@ -31,7 +31,7 @@ if TYPE_CHECKING:
         training,
     )
     from hypersphere.backbones import create_backbone, list_backbones
-    from hypersphere.evaluation.protocols import list_protocols
+    from hypersphere.evaluation.protocols import evaluate, list_protocols
     from hypersphere.heads import Head, PairLoss, create_head, create_loss, list_heads
     from hypersphere.optim import RowAdamW, RowSGD
 
@@ -50,6 +50,7 @@ __all__ = [
     "data",
     "distributed",
     "engines",
+    "evaluate",
     "evaluation",
     "geometry",
     "heads",
@@ -74,6 +75,7 @@ _OWNERS = {
     "create_backbone": "backbones",
     "create_head": "heads",
     "create_loss": "heads",
+    "evaluate": "evaluation.protocols",
     "list_backbones": "backbones",
     "list_heads": "heads",
     "list_protocols": "evaluation.protocols",

@@ -204,7 +204,7 @@ def test_reid_from_a_folder_and_from_names(tmp_path: Path, capsys: pytest.Captur
     assert folder["metrics"] == names["metrics"]
     other = evaluate(tmp_path / "c", "reid", *ready, "--area", "trapezoid")
     assert other["metrics"]["map"]["value"] < names["metrics"]["map"]["value"]
-    assert "give --embeddings and --names, or --model and --images" in fails(capsys, "reid")
+    assert "give either --model and --images, or --embeddings and --names" in fails(capsys, "reid")
 
 
 def test_classify_by_an_array_and_by_a_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

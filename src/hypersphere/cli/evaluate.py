@@ -5,13 +5,16 @@ from __future__ import annotations
 import argparse
 import textwrap
 from collections.abc import Sequence
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
 
-from hypersphere.cli.embedding import check_given, finish, make_embeddings, save_embeddings
+from hypersphere.cli.embedding import finish, save_embeddings
+from hypersphere.cli.models import open_models
 from hypersphere.cli.output import Results
-from hypersphere.core import Progress
-from hypersphere.data import NamedImages
-from hypersphere.evaluation.metrics.similarity import Comparison
-from hypersphere.evaluation.protocols import PairList, evaluate_pairs, read_pairs
+from hypersphere.core import Progress, choose_device
+from hypersphere.evaluation.arrays import Array
+from hypersphere.evaluation.protocols import EmbeddingSource, protocol_options, run_protocol
 from hypersphere.evaluation.results.compare_results import (
     compare_results,
     difference_cells,
@@ -22,36 +25,51 @@ from hypersphere.evaluation.results.compare_results import (
     write_comparison,
 )
 from hypersphere.evaluation.results.metric_tables import estimate_cells, not_measurable
+from hypersphere.models import Embedder
+from hypersphere.training.finished_run import newest_head
 
 
-def evaluate_pair_lists(options: argparse.Namespace) -> Results:
-    """Run the pairs protocol and write its folder."""
-    how = Comparison(
-        similarity=options.similarity, normalize=not options.no_normalize, center=options.center, pca=options.pca
+def run_evaluate(options: argparse.Namespace) -> Results:
+    """Run a protocol and write its folder."""
+    out: Path = options.out
+    source = EmbeddingSource(
+        model=options.model or [],
+        images=options.images or [],
+        embeddings=options.embeddings or [],
+        names=options.names or [],
+        contract=options.contract,
+        flip=options.flip,
+        resize=options.resize,
+        merge=options.merge,
+        batch_size=options.batch_size,
+        allow_missing=options.allow_missing,
+        meter=Progress,
+        open_model=partial(_open_models, options),
+        keep=partial(save_embeddings, out) if options.save_embeddings else None,
+        option=lambda name: f"--{name.replace('_', '-')}",
     )
-    check_given(options)
-    if options.data is not None:
-        _find_data(options)
-    if not options.pairs:
-        raise ValueError("give --pairs LIST, or --data PATH")
-    lists = [read_pairs(path) for path in options.pairs]
-    sources = _sources(options, lists)
-    for pairs, source in zip(lists, sources, strict=True):
-        if source is not None and not options.allow_missing:
-            pairs.check_images(source.missing, source.files)
-    made = make_embeddings(options, lists, sources)
-    with Progress("measuring", "sets") as progress:
-        result = evaluate_pairs(
-            list(zip(lists, made, strict=True)),
-            how,
-            allow_missing=options.allow_missing,
-            fars=options.far,
-            progress=progress,
-        )
-    titles = [pairs.title for pairs in lists]
-    if options.save_embeddings:
-        save_embeddings(made, titles, options.out)
-    return finish(result, options, dict(zip(titles, sources, strict=True)), ", ".join(titles))
+    given = vars(options)
+    own = {name: given[name] for name in protocol_options(options.protocol) if given.get(name) is not None}
+    if options.protocol == "classify" and "prototypes" not in own:
+        own["prototypes"] = _prototypes_of_run(options.model)
+    evaluated = run_protocol(options.protocol, source, own)
+    if options.protocol == "classify" and options.prototypes is None:
+        named = {**evaluated.result.options, "prototypes": f"head of {options.model[0].name}"}
+        evaluated = replace(evaluated, result=replace(evaluated.result, options=named))
+    return finish(evaluated, out, options.command)
+
+
+def _open_models(options: argparse.Namespace, path: Path) -> list[Embedder]:
+    """The models of a file or of a run; ONNX files run on the CPU unless a device is asked for."""
+    device = "cpu" if path.suffix == ".onnx" and options.device is None else choose_device(options.device)
+    return open_models(path, contract=options.contract, device=device, snapshots=options.snapshots)
+
+
+def _prototypes_of_run(models: Sequence[Path] | None) -> Array:
+    if not models or not models[0].is_dir():
+        raise ValueError("give --prototypes NPY, or with --model a folder of `train`, whose head has them")
+    weight: Array = newest_head(models[0])["weight"].float().numpy()
+    return weight
 
 
 def compare(options: argparse.Namespace) -> Results:
@@ -78,54 +96,3 @@ def compare(options: argparse.Namespace) -> Results:
         page = write_comparison(rows, first, second, options.out, command=options.command)
         print(page)
     return Results({"results": options.results, "metrics": rows, "page": page})
-
-
-def _find_data(options: argparse.Namespace) -> None:
-    """Fill --pairs and --images from --data."""
-    if options.pairs or options.images:
-        raise ValueError("--data stands for both --pairs and --images; leave these out")
-    if options.data.suffix == ".bin":
-        options.pairs = [options.data]
-        return
-    lists = sorted(options.data.glob("*pairs*.txt")) if options.data.is_dir() else []
-    lists = [path for path in lists if path.name == "pairs.txt"] or lists
-    if len(lists) != 1:
-        found = ", ".join(path.name for path in lists) or "none"
-        raise ValueError(
-            f"--data {options.data}: expected a folder with one list *pairs*.txt (found {found}), or a .bin"
-        )
-    options.pairs = lists
-    if options.embeddings:
-        return
-    names = read_pairs(lists[0]).names
-    places = [path for path in sorted(options.data.iterdir()) if path.is_dir() or path.suffix == ".tar"]
-    if (options.data / names[0]).is_file():
-        places = [options.data]
-    missing = {path: len(NamedImages(path, names).missing) for path in places}
-    some = [path for path, count in missing.items() if count < len(names)]
-    whole = [path for path in some if not missing[path]] or some
-    if len(whole) != 1:
-        found = ", ".join(path.name for path in whole) or "none"
-        raise ValueError(
-            f"--data {options.data}: expected one folder or tar in it with the images of {lists[0].name} "
-            f"(found {found}); give --pairs and --images"
-        )
-    options.images = whole
-
-
-def _sources(options: argparse.Namespace, lists: Sequence[PairList]) -> list[NamedImages | None]:
-    """The images of each list: a pack's own, or those of --images in order."""
-    given = list(options.images or [])
-    others = [path for path in options.pairs if path.suffix != ".bin"]
-    if len(given) == 1:
-        given *= len(others)
-    if given and len(given) != len(others):
-        raise ValueError(f"--images: {len(given)} for {len(others)} lists; give one for all, or one for each in order")
-    if options.model and not given and others:
-        raise ValueError("--model needs --images: where the images of the list are")
-    places = iter(given)
-    sources: list[NamedImages | None] = []
-    for path, pairs in zip(options.pairs, lists, strict=True):
-        where = path if path.suffix == ".bin" else next(places, None)
-        sources.append(None if where is None else NamedImages(where, pairs.names))
-    return sources

@@ -28,7 +28,7 @@ def _add_compare(protocols: Any) -> None:
     parser = protocols.add_parser(
         "compare",
         help="two results side by side, with paired tests",
-        description="Compare two results of the same protocol: B less A, with the paired test that fits each figure. "
+        description="Compare two results of the same protocol: B less A, with the paired test that fits each metric. "
         "(`hypersphere compare` trains: it compares losses.)",
     )
     parser.add_argument("results", nargs=2, type=Path, metavar="RESULT", help="folders that `evaluate` wrote: A, B")
@@ -55,10 +55,18 @@ def _add_pairs(protocols: Any) -> None:
     add_inputs(parser)
     compared = parser.add_argument_group("comparison")
     compared.add_argument("--similarity", choices=SIMILARITIES, default="cosine", help="(%(default)s)")
-    compared.add_argument("--no-normalize", action="store_true", help="compare embeddings as they are")
+    compared.add_argument(
+        "--no-normalize", dest="normalize", action="store_false", help="compare embeddings as they are"
+    )
     compared.add_argument("--center", action="store_true", help="subtract the mean of the training folds")
     compared.add_argument("--pca", type=int, metavar="N", help="N principal components of the training folds")
     compared.add_argument(
-        "--far", type=rate, nargs="+", default=FARS, metavar="RATE", help="where TAR is wanted (1e-1 to 1e-6)"
+        "--far",
+        dest="fars",
+        type=rate,
+        nargs="+",
+        default=FARS,
+        metavar="RATE",
+        help="where TAR is wanted (1e-1 to 1e-6)",
     )
-    parser.set_defaults(run="evaluate:evaluate_pair_lists")
+    parser.set_defaults(run="evaluate:run_evaluate", protocol="pairs")

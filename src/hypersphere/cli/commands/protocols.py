@@ -37,7 +37,7 @@ def _add_blufr(protocols: Any) -> None:
     parser.add_argument("--config", type=Path, required=True, metavar="MAT", help="blufr_lfw_config.mat")
     parser.add_argument("--pca", type=int, metavar="N", help="N principal components of each trial's training images")
     add_inputs(parser)
-    parser.set_defaults(run="protocols:evaluate_blufr")
+    parser.set_defaults(run="evaluate:run_evaluate", protocol="blufr")
 
 
 def _add_ytf(protocols: Any) -> None:
@@ -50,7 +50,7 @@ def _add_ytf(protocols: Any) -> None:
     parser.add_argument("--cost", type=float, default=1.0, metavar="C", help="of the HIK-SVM (%(default)s)")
     _add_rates(parser, "--far", FARS, "where TAR is wanted (1e-1 to 1e-6)")
     add_inputs(parser)
-    parser.set_defaults(run="protocols:evaluate_ytf")
+    parser.set_defaults(run="evaluate:run_evaluate", protocol="ytf")
 
 
 def _add_ijb(protocols: Any) -> None:
@@ -58,7 +58,7 @@ def _add_ijb(protocols: Any) -> None:
     parser.add_argument("--meta", type=Path, required=True, metavar="DIR", help="the folder of the meta files")
     parser.add_argument("--subset", choices=("ijbb", "ijbc"), default="ijbc", help="(%(default)s)")
     parser.add_argument("--preset", choices=PRESETS, default="hypersphere", help="of choices (%(default)s)")
-    parser.add_argument("--task", nargs="+", choices=TASKS, help="what the files allow by default")
+    parser.add_argument("--task", dest="tasks", nargs="+", choices=TASKS, help="what the files allow by default")
     chosen = parser.add_argument_group("choices", "instead of the preset's")
     chosen.add_argument(
         "--merge-flip", choices=TEMPLATE_FLIPS, help="of embeddings with image and mirror image side by side"
@@ -73,7 +73,7 @@ def _add_ijb(protocols: Any) -> None:
     _add_rates(parser, "--far", FARS, "of 1:1 (1e-1 to 1e-6)")
     _add_rates(parser, "--fpir", FPIRS, "of 1:N (1e-1 to 1e-3)")
     add_inputs(parser)
-    parser.set_defaults(run="protocols:evaluate_ijb")
+    parser.set_defaults(run="evaluate:run_evaluate", protocol="ijb")
 
 
 def _add_megaface(protocols: Any) -> None:
@@ -90,7 +90,7 @@ def _add_megaface(protocols: Any) -> None:
     parser.add_argument("--distractor-names", type=Path, metavar="TXT", help="their names")
     parser.add_argument("--distractor-images", type=Path, metavar="PATH", help="their images, if apart")
     add_inputs(parser)
-    parser.set_defaults(run="protocols:evaluate_megaface")
+    parser.set_defaults(run="evaluate:run_evaluate", protocol="megaface")
 
 
 def _add_reid(protocols: Any) -> None:
@@ -98,7 +98,7 @@ def _add_reid(protocols: Any) -> None:
     parser.add_argument("--market", type=Path, metavar="DIR", help="with query and bounding_box_test; or give --names")
     parser.add_argument("--area", choices=AREAS, default="step", help="under precision over recall (%(default)s)")
     add_inputs(parser)
-    parser.set_defaults(run="protocols:evaluate_reid")
+    parser.set_defaults(run="evaluate:run_evaluate", protocol="reid")
 
 
 def _add_classify(protocols: Any) -> None:
@@ -110,7 +110,7 @@ def _add_classify(protocols: Any) -> None:
     )
     parser.add_argument("--similarity", choices=PROTOTYPE_SIMILARITIES, default="cosine", help="(%(default)s)")
     add_inputs(parser)
-    parser.set_defaults(run="protocols:evaluate_classify")
+    parser.set_defaults(run="evaluate:run_evaluate", protocol="classify")
 
 
 def _parser(protocols: Any, name: str, about: str) -> argparse.ArgumentParser:
@@ -119,4 +119,4 @@ def _parser(protocols: Any, name: str, about: str) -> argparse.ArgumentParser:
 
 
 def _add_rates(parser: argparse.ArgumentParser, name: str, default: tuple[float, ...], about: str) -> None:
-    parser.add_argument(name, type=rate, nargs="+", default=default, metavar="RATE", help=about)
+    parser.add_argument(name, dest=f"{name[2:]}s", type=rate, nargs="+", default=default, metavar="RATE", help=about)

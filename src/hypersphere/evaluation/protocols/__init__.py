@@ -2,12 +2,14 @@
 
 from hypersphere.evaluation.protocols.blufr.protocol import Blufr, read_blufr
 from hypersphere.evaluation.protocols.classify.protocol import Classify, read_classify
+from hypersphere.evaluation.protocols.embedding_source import EmbeddingSource
 from hypersphere.evaluation.protocols.ijb.protocol import PRESETS, Ijb, IjbOptions, read_ijb
 from hypersphere.evaluation.protocols.megaface.protocol import Megaface, read_megaface
 from hypersphere.evaluation.protocols.pairs.pair_list import PairList, read_pairs
 from hypersphere.evaluation.protocols.pairs.protocol import evaluate_pairs
-from hypersphere.evaluation.protocols.registry import PROTOCOLS, list_protocols
+from hypersphere.evaluation.protocols.registry import PROTOCOLS, Evaluated, list_protocols
 from hypersphere.evaluation.protocols.reid.protocol import Reid, read_reid, reid_among
+from hypersphere.evaluation.protocols.run_protocol import evaluate, protocol_options, run_protocol
 from hypersphere.evaluation.protocols.templates import Pooling
 from hypersphere.evaluation.protocols.ytf.protocol import Ytf, read_ytf
 
@@ -16,6 +18,8 @@ __all__ = [
     "PROTOCOLS",
     "Blufr",
     "Classify",
+    "EmbeddingSource",
+    "Evaluated",
     "Ijb",
     "IjbOptions",
     "Megaface",
@@ -23,8 +27,10 @@ __all__ = [
     "Pooling",
     "Reid",
     "Ytf",
+    "evaluate",
     "evaluate_pairs",
     "list_protocols",
+    "protocol_options",
     "read_blufr",
     "read_classify",
     "read_ijb",
@@ -33,4 +39,5 @@ __all__ = [
     "read_reid",
     "read_ytf",
     "reid_among",
+    "run_protocol",
 ]

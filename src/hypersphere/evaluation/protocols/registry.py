@@ -2,12 +2,32 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from hypersphere.core import Registry
+from hypersphere.data import NamedImages
+from hypersphere.evaluation.results.result import Result
+
+
+@dataclass(frozen=True)
+class Evaluated:
+    """A result, and what its report shows besides.
+
+    Args:
+        result: of a protocol.
+        title: of what was measured.
+        images: by title of the set, where images are given.
+    """
+
+    result: Result
+    title: str
+    images: Mapping[str, NamedImages | None]
+
 
 PROTOCOLS: Registry[Any] = Registry("protocol")
-"""Each is a frozen dataclass made by a `read_*` function, with `names` (the images it needs) and `evaluate`."""
+"""Each is a function of an `EmbeddingSource` and of the protocol's own options, by keyword, that gives `Evaluated`."""
 
 
 def list_protocols(pattern: str = "*") -> list[str]:

@@ -15,6 +15,7 @@ from hypersphere.evaluation.metrics.identification import open_set_curve, open_s
 from hypersphere.evaluation.metrics.roc import Roc, roc_from
 from hypersphere.evaluation.metrics.search import search_gallery
 from hypersphere.evaluation.protocols.blufr.files import Trial, read_config
+from hypersphere.evaluation.protocols.embedding_source import EmbeddingSource
 from hypersphere.evaluation.protocols.official_files import (
     counted,
     find_images,
@@ -22,7 +23,7 @@ from hypersphere.evaluation.protocols.official_files import (
     missing_images,
     unit_rows,
 )
-from hypersphere.evaluation.protocols.registry import PROTOCOLS
+from hypersphere.evaluation.protocols.registry import PROTOCOLS, Evaluated
 from hypersphere.evaluation.protocols.worst import HighestPairs, worst_pairs
 from hypersphere.evaluation.results.measurement import Measurement
 from hypersphere.evaluation.results.provenance import file_digests
@@ -38,6 +39,7 @@ from hypersphere.evaluation.statistics.estimate import (
 from hypersphere.evaluation.statistics.histogram import score_histogram
 from hypersphere.evaluation.statistics.scores import ScoreBuffer, SortedScores
 
+FARS, OPEN_SET_FARS = (1e-3,), (1e-2,)
 _BLOCK = 2048
 VERIFICATION, OPEN_SET = "verification, trial 1", "open set, trial 1"
 
@@ -51,7 +53,6 @@ RULES = (
 )
 
 
-@PROTOCOLS.register("blufr")
 @dataclass(frozen=True)
 class Blufr:
     """The protocol as its configuration file has it.
@@ -78,8 +79,8 @@ class Blufr:
         self,
         embeddings: Embeddings,
         *,
-        fars: Sequence[float] = (1e-3,),
-        open_set_fars: Sequence[float] = (1e-2,),
+        fars: Sequence[float] = FARS,
+        open_set_fars: Sequence[float] = OPEN_SET_FARS,
         pca: int | None = None,
         allow_missing: bool = False,
         progress: Reporter | None = None,
@@ -251,3 +252,27 @@ def read_blufr(path: str | Path) -> Blufr:
     path = Path(path)
     names, labels, trials = read_config(path)
     return Blufr(path, names, labels, trials, file_digests([path]))
+
+
+@PROTOCOLS.register("blufr")
+def run_blufr(
+    source: EmbeddingSource,
+    *,
+    config: str | Path,
+    pca: int | None = None,
+    fars: Sequence[float] = FARS,
+    open_set_fars: Sequence[float] = OPEN_SET_FARS,
+) -> Evaluated:
+    """LFW by BLUFR: `config` is `blufr_lfw_config.mat`; else as `Blufr.evaluate`."""
+    protocol = read_blufr(config)
+    embeddings, images = source.gather(protocol.names, "blufr", where=protocol.place)
+    with source.measuring("measuring", "trials") as progress:
+        result = protocol.evaluate(
+            embeddings,
+            fars=fars,
+            open_set_fars=open_set_fars,
+            pca=pca,
+            allow_missing=source.allow_missing,
+            progress=progress,
+        )
+    return Evaluated(result, protocol.path.name, {"": images})

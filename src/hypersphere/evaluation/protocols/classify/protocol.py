@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
 
 from hypersphere.core import check_choice, parse_integer
+from hypersphere.core.read_arrays import read_npy
 from hypersphere.core.read_lines import numbered_lines
 from hypersphere.evaluation.arrays import Array, Ints, finite_rows, labels_for
 from hypersphere.evaluation.embeddings import Embeddings
@@ -21,6 +22,7 @@ from hypersphere.evaluation.metrics.embedding_quality import (
     margins,
 )
 from hypersphere.evaluation.metrics.verification import Metrics
+from hypersphere.evaluation.protocols.embedding_source import EmbeddingSource
 from hypersphere.evaluation.protocols.official_files import (
     INT32_MAX,
     counted,
@@ -31,10 +33,10 @@ from hypersphere.evaluation.protocols.official_files import (
     missing_images,
     unit_rows,
 )
-from hypersphere.evaluation.protocols.registry import PROTOCOLS
+from hypersphere.evaluation.protocols.registry import PROTOCOLS, Evaluated
 from hypersphere.evaluation.protocols.worst import SHOWN
 from hypersphere.evaluation.results.measurement import Measurement, ScoredPair
-from hypersphere.evaluation.results.provenance import file_digests
+from hypersphere.evaluation.results.provenance import file_digests, joined_files
 from hypersphere.evaluation.results.result import Result
 from hypersphere.evaluation.statistics.choose_test import PairedBy, Pairing
 from hypersphere.evaluation.statistics.estimate import proportion
@@ -55,7 +57,6 @@ RULES = (
 )
 
 
-@PROTOCOLS.register("classify")
 @dataclass(frozen=True)
 class Classify:
     """Samples with classes.
@@ -236,3 +237,28 @@ def _mistakes(names: Sequence[str], labels: Ints, decided: _Decided) -> list[Sco
         scores = float(decided.other[sample]), float(decided.own[sample])
         found.append(ScoredPair(names[sample], like, *scores, f"class {labels[sample]} as {taken_for}"))
     return found
+
+
+@PROTOCOLS.register("classify")
+def run_classify(
+    source: EmbeddingSource,
+    *,
+    test: str | Path,
+    prototypes: str | Path | npt.ArrayLike,
+    train: str | Path | None = None,
+    similarity: str = "cosine",
+) -> Evaluated:
+    """Classification by prototypes: `test` and `train` are lists for `read_classify`, `prototypes` a (classes, dim)
+    array or the path of an `.npy`; else as `Classify.evaluate`.
+    """
+    protocol = read_classify(test, train)
+    path = Path(prototypes) if isinstance(prototypes, str | Path) else None
+    values = np.asarray(prototypes) if path is None else read_npy(path)
+    embeddings, images = source.gather(protocol.names, "classify", where=protocol.place)
+    result = protocol.evaluate(embeddings, values, similarity=similarity, allow_missing=source.allow_missing)
+    result = replace(
+        result,
+        options={"prototypes": "an array" if path is None else path.name, **result.options},
+        files=result.files if path is None else joined_files([result.files, file_digests([path])]),
+    )
+    return Evaluated(result, protocol.path.name, {"": images})

@@ -6,6 +6,7 @@ import dataclasses
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -13,6 +14,7 @@ from hypersphere.core import Reporter, check_choice, part_of
 from hypersphere.evaluation.arrays import Ints
 from hypersphere.evaluation.embeddings import Embeddings
 from hypersphere.evaluation.metrics.verification import FARS
+from hypersphere.evaluation.protocols.embedding_source import EmbeddingSource
 from hypersphere.evaluation.protocols.ijb.files import (
     GALLERIES,
     Media,
@@ -32,7 +34,7 @@ from hypersphere.evaluation.protocols.official_files import (
     line_of,
     missing_images,
 )
-from hypersphere.evaluation.protocols.registry import PROTOCOLS
+from hypersphere.evaluation.protocols.registry import PROTOCOLS, Evaluated
 from hypersphere.evaluation.protocols.templates import Pooling, left_to_do, pool_templates
 from hypersphere.evaluation.results.measurement import LeftOut, Measurement
 from hypersphere.evaluation.results.provenance import file_digests
@@ -86,7 +88,6 @@ PRESETS: dict[str, IjbOptions] = {
 """Conventions by name. Those of others need embeddings that hold image and mirror image side by side."""
 
 
-@PROTOCOLS.register("ijb")
 @dataclass(frozen=True)
 class Ijb:
     """IJB-B or IJB-C.
@@ -285,3 +286,62 @@ def _check_search(galleries: dict[str, TemplateSet], probes: TemplateSet, allow_
 def _searches(search: str, galleries: int) -> int:
     """How often every probe is searched."""
     return galleries * (search != "merged") + (search != "official")
+
+
+@PROTOCOLS.register("ijb")
+def run_ijb(
+    source: EmbeddingSource,
+    *,
+    meta: str | Path,
+    subset: str = "ijbc",
+    preset: str = "hypersphere",
+    tasks: Sequence[str] | None = None,
+    fars: Sequence[float] = FARS,
+    fpirs: Sequence[float] = FPIRS,
+    merge_flip: str | None = None,
+    keep_norm: bool | None = None,
+    detector_score: bool | None = None,
+    media: str | None = None,
+    tar_rule: str | None = None,
+    search: str | None = None,
+) -> Evaluated:
+    """IJB-B or IJB-C: `meta` is the folder of the meta files, `subset` how their names begin. The choices of `Pooling`
+    (`merge_flip` is its `flip`) and of `IjbOptions` take the place of the preset's. Else as `Ijb.evaluate`.
+    """
+    choices = PRESETS[check_choice("preset", preset, PRESETS)]
+    chosen: dict[str, Any] = {
+        "flip": merge_flip,
+        "keep_norm": keep_norm,
+        "detector_score": detector_score,
+        "media": media,
+    }
+    given = {name: value for name, value in chosen.items() if value is not None}
+    choices = IjbOptions(
+        pooling=dataclasses.replace(choices.pooling, **given),
+        tar_rule=tar_rule or choices.tar_rule,
+        search=search or choices.search,
+    )
+    protocol = read_ijb(meta, subset, allow_missing=source.allow_missing)
+    wanted = choices.pooling.flip
+    if source.model and source.flip is None and wanted != "given":
+        source = dataclasses.replace(source, flip="none" if wanted == "first" else wanted)
+    if source.embeddings and wanted != "given" and merge_flip is None:
+        what = source.embeddings[0] if isinstance(source.embeddings[0], Path) else "the array"
+        option = source.option("merge_flip")
+        raise ValueError(
+            f"preset {preset} merges image and mirror image: say whether {what} holds them side by side "
+            f"({option} {wanted}) or merged already ({option} given)"
+        )
+    embeddings, images = source.gather(protocol.names, subset, where=protocol.place)
+    with source.measuring("measuring", "pairs and probes") as progress:
+        result = protocol.evaluate(
+            embeddings,
+            options=choices,
+            tasks=tasks,
+            fars=fars,
+            fpirs=fpirs,
+            allow_missing=source.allow_missing,
+            progress=progress,
+        )
+    named = {"subset": subset, "preset": preset, **result.options}
+    return Evaluated(dataclasses.replace(result, options=named), f"{subset}, {preset}", {"": images})

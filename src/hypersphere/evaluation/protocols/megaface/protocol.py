@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path, PurePosixPath
 
 import numpy as np
 
 from hypersphere.core import Reporter, check_choice, check_integer
+from hypersphere.data import NamedImages
 from hypersphere.evaluation.arrays import Array, Bools, Ints, numbered
-from hypersphere.evaluation.embeddings import Embeddings
+from hypersphere.evaluation.embeddings import Embeddings, load_embeddings
 from hypersphere.evaluation.metrics.identification import cmc, ranks_among
 from hypersphere.evaluation.metrics.search import Matches
 from hypersphere.evaluation.metrics.tail import HighestScores, tail_roc
+from hypersphere.evaluation.protocols.embedding_source import EmbeddingSource
 from hypersphere.evaluation.protocols.megaface.files import last_parts, listed_images, read_noise, without_suffix
 from hypersphere.evaluation.protocols.megaface.search import DEPTH, mate_pairs, scores_to_keep, search_distractors
 from hypersphere.evaluation.protocols.official_files import (
@@ -24,7 +26,7 @@ from hypersphere.evaluation.protocols.official_files import (
     read_json_table,
     unit_rows,
 )
-from hypersphere.evaluation.protocols.registry import PROTOCOLS
+from hypersphere.evaluation.protocols.registry import PROTOCOLS, Evaluated
 from hypersphere.evaluation.results.measurement import LeftOut, Measurement, ScoredPair
 from hypersphere.evaluation.results.provenance import file_digests
 from hypersphere.evaluation.results.result import RULE_SENTENCES, Result
@@ -52,7 +54,6 @@ RULES = (
 )
 
 
-@PROTOCOLS.register("megaface")
 @dataclass(frozen=True)
 class Megaface:
     """The lists of the challenge.
@@ -312,3 +313,55 @@ def _worst(
         ],
         "false non-matches": [ScoredPair(names[left[k]], names[right[k]], float(genuine[k])) for k in low.tolist()],
     }
+
+
+@PROTOCOLS.register("megaface")
+def run_megaface(
+    source: EmbeddingSource,
+    *,
+    probes: str | Path,
+    distractors: str | Path,
+    probe_noise: str | Path | None = None,
+    distractor_noise: str | Path | None = None,
+    cleaning: str | None = None,
+    limit: int | None = None,
+    distractor_embeddings: str | Path | None = None,
+    distractor_names: str | Path | None = None,
+    distractor_images: str | Path | None = None,
+) -> Evaluated:
+    """MegaFace challenge 1: lists as for `read_megaface`; cleaning is `remove` by default where both noise lists are
+    given. Embeddings or images of the distractors may lie apart. Else as `Megaface.evaluate`.
+    """
+    protocol = read_megaface(
+        probes,
+        distractors,
+        probe_noise=probe_noise,
+        distractor_noise=distractor_noise,
+        allow_missing=source.allow_missing,
+    )
+    listed = protocol.listed(limit)
+    others, far_images = None, None
+    if distractor_embeddings is None and distractor_images is None:
+        wanted = protocol.probes + listed
+        embeddings, images = source.gather(wanted, "probes and distractors", where=protocol.place)
+    else:
+        embeddings, images = source.gather(protocol.probes, "probes", where=protocol.place)
+        if distractor_images is not None:
+            far_images = NamedImages(Path(distractor_images), listed)
+        if distractor_embeddings is None:
+            apart = replace(source, images=[Path(str(distractor_images))])
+            others, _ = apart.gather(listed, "distractors", "-distractors", where=protocol.distractor_place)
+        elif distractor_names is None:
+            raise ValueError(f"{source.option('distractor_embeddings')} needs {source.option('distractor_names')}")
+        else:
+            others = load_embeddings(distractor_embeddings, distractor_names)
+    with source.measuring("searching", "distractors") as progress:
+        result = protocol.evaluate(
+            embeddings,
+            others,
+            cleaning=cleaning or ("remove" if probe_noise and distractor_noise else "none"),
+            limit=limit,
+            allow_missing=source.allow_missing,
+            progress=progress,
+        )
+    return Evaluated(result, protocol.distractor_path.name, {"": images, "distractors": far_images})

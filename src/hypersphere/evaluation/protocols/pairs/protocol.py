@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 
 import numpy as np
 
@@ -19,10 +20,12 @@ from hypersphere.evaluation.metrics.verification import (
     pair_metrics,
     verify_pairs,
 )
+from hypersphere.evaluation.protocols.embedding_source import EmbeddingSource
 from hypersphere.evaluation.protocols.official_files import counted
-from hypersphere.evaluation.protocols.pairs.pair_list import PairList
+from hypersphere.evaluation.protocols.pairs.data_folder import find_data, images_of_lists
+from hypersphere.evaluation.protocols.pairs.pair_list import PairList, read_pairs
 from hypersphere.evaluation.protocols.pairs.pair_rows import PairRows, pooled
-from hypersphere.evaluation.protocols.registry import PROTOCOLS
+from hypersphere.evaluation.protocols.registry import PROTOCOLS, Evaluated
 from hypersphere.evaluation.protocols.worst import worst_decisions
 from hypersphere.evaluation.results.measurement import LeftOut, Measurement
 from hypersphere.evaluation.results.result import RULE_SENTENCES, Result
@@ -45,7 +48,6 @@ LEARNED_RULE = (
 BINS = 80
 
 
-@PROTOCOLS.register("pairs")
 def evaluate_pairs(
     sets: Sequence[tuple[PairList, Embeddings | Sequence[Embeddings]]],
     comparison: Comparison | None = None,
@@ -164,3 +166,38 @@ def _numbered(subjects: tuple[Sequence[str], Sequence[str]]) -> tuple[Ints, Ints
     count = len(subjects[0])
     numbers = numbered([*subjects[0], *subjects[1]])
     return numbers[:count], numbers[count:]
+
+
+@PROTOCOLS.register("pairs")
+def run_pairs(
+    source: EmbeddingSource,
+    *,
+    pairs: str | Path | Sequence[str | Path] = (),
+    data: str | Path | None = None,
+    similarity: str = "cosine",
+    normalize: bool = True,
+    center: bool = False,
+    pca: int | None = None,
+    fars: Sequence[float] = FARS,
+) -> Evaluated:
+    """Pair lists: `pairs` are lists for `read_pairs`, or `data` stands for list and images: a `.bin`, or a folder that
+    holds both. How embeddings are compared is as for `Comparison`; else as `evaluate_pairs`.
+    """
+    how = Comparison(similarity=similarity, normalize=normalize, center=center, pca=pca)
+    paths = [Path(path) for path in ([pairs] if isinstance(pairs, str | Path) else pairs)]
+    if data is not None:
+        paths, source = find_data(Path(data), paths, source)
+    if not paths:
+        raise ValueError(f"give {source.option('pairs')} LIST, or {source.option('data')} PATH")
+    lists = [read_pairs(path) for path in paths]
+    images = images_of_lists(paths, lists, source)
+    for one, own in zip(lists, images, strict=True):
+        if own is not None and not source.allow_missing:
+            one.check_images(own.missing, own.files)
+    titles = [one.title for one in lists]
+    made = source.of_sets(titles, images)
+    with source.measuring("measuring", "sets") as progress:
+        result = evaluate_pairs(
+            list(zip(lists, made, strict=True)), how, allow_missing=source.allow_missing, fars=fars, progress=progress
+        )
+    return Evaluated(result, ", ".join(titles), dict(zip(titles, images, strict=True)))

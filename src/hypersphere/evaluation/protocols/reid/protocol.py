@@ -15,6 +15,7 @@ from hypersphere.data.formats.market import DISTRACTOR, FOLDERS, JUNK, parse_nam
 from hypersphere.evaluation.arrays import Array, Bools, Ints
 from hypersphere.evaluation.embeddings import Embeddings
 from hypersphere.evaluation.metrics.retrieval import Retrieval, retrieve
+from hypersphere.evaluation.protocols.embedding_source import EmbeddingSource
 from hypersphere.evaluation.protocols.official_files import (
     counted,
     find_images,
@@ -22,7 +23,7 @@ from hypersphere.evaluation.protocols.official_files import (
     kept_names,
     missing_images,
 )
-from hypersphere.evaluation.protocols.registry import PROTOCOLS
+from hypersphere.evaluation.protocols.registry import PROTOCOLS, Evaluated
 from hypersphere.evaluation.protocols.worst import SHOWN
 from hypersphere.evaluation.results.measurement import LeftOut, Measurement, ScoredPair
 from hypersphere.evaluation.results.provenance import items_digest
@@ -39,7 +40,6 @@ RULES = (
 )
 
 
-@PROTOCOLS.register("reid")
 @dataclass(frozen=True)
 class Reid:
     """Queries and a gallery.
@@ -193,3 +193,18 @@ def _parsed(names: tuple[str, ...], path: Path) -> tuple[Ints, Ints]:
     """People and cameras."""
     numbers = np.array([parse_name(name.rpartition("/")[2], path) for name in names], dtype=np.int64)
     return numbers[:, 0], numbers[:, 1]
+
+
+@PROTOCOLS.register("reid")
+def run_reid(source: EmbeddingSource, *, market: str | Path | None = None, area: str = "step") -> Evaluated:
+    """Market-1501 or DukeMTMC-reID: `market` is the folder with `query` and `bounding_box_test`, where the images are
+    too unless the source has others; without, both are looked for among the names of all images. Else as
+    `Reid.evaluate`.
+    """
+    protocol = reid_among(source.image_names()) if market is None else read_reid(market)
+    if market is not None and source.model and not source.images:
+        source = replace(source, images=[Path(market)])
+    embeddings, images = source.gather(protocol.names, "reid", where=protocol.place)
+    with source.measuring("ranking", "queries") as progress:
+        result = protocol.evaluate(embeddings, area=area, allow_missing=source.allow_missing, progress=progress)
+    return Evaluated(result, "" if market is None else protocol.path.name, {"": images})

@@ -12,12 +12,13 @@ from hypersphere.core import Reporter, check_choice, check_integer, check_positi
 from hypersphere.evaluation.arrays import Array, Bools, Floats, Ints
 from hypersphere.evaluation.embeddings import Embeddings
 from hypersphere.evaluation.metrics.verification import FARS, decided_histogram, pair_metrics, verify_pairs
+from hypersphere.evaluation.protocols.embedding_source import EmbeddingSource
 from hypersphere.evaluation.protocols.official_files import (
     ALLOWED,
     counted,
     found_units,
 )
-from hypersphere.evaluation.protocols.registry import PROTOCOLS
+from hypersphere.evaluation.protocols.registry import PROTOCOLS, Evaluated
 from hypersphere.evaluation.protocols.worst import worst_decisions
 from hypersphere.evaluation.protocols.ytf.files import read_splits
 from hypersphere.evaluation.results.measurement import LeftOut, Measurement
@@ -40,7 +41,6 @@ RULES = (
 )
 
 
-@PROTOCOLS.register("ytf")
 @dataclass(frozen=True)
 class Ytf:
     """Pairs of videos.
@@ -97,8 +97,6 @@ class Ytf:
         for name in classifiers:
             check_choice("classifiers", name, CLASSIFIERS)
         check_integer("bins", bins, 2)
-        if "hik_svm" in classifiers:
-            import_extra("sklearn.svm", SVM_PURPOSE)
         frames = _frames(embeddings, self.videos)
         kept = self._kept(frames, allow_missing)
         unreadable = [embeddings.unreadable[name] for name in self.names_among(list(embeddings.unreadable))]
@@ -270,3 +268,36 @@ def _frames(embeddings: Embeddings, videos: Sequence[str]) -> dict[str, Ints]:
 def _histogram(matrix: Array, bins: int) -> Floats:
     counts, _ = np.histogram(matrix.clip(-1, 1), bins=bins, range=(-1, 1))
     return counts / matrix.size
+
+
+@PROTOCOLS.register("ytf")
+def run_ytf(
+    source: EmbeddingSource,
+    *,
+    splits: str | Path,
+    classifiers: Sequence[str] = CLASSIFIERS,
+    bins: int = 100,
+    cost: float = 1.0,
+    fars: Sequence[float] = FARS,
+) -> Evaluated:
+    """YouTube Faces: `splits` is `splits.txt`, the frames are what lies in the folders of its videos; else as
+    `Ytf.evaluate`.
+    """
+    if "hik_svm" in classifiers:
+        import_extra("sklearn.svm", SVM_PURPOSE)
+    protocol = read_ytf(splits)
+    names = protocol.names_among(source.image_names())
+    if not source.allow_missing:
+        protocol.check_videos(names)
+    embeddings, images = source.gather(names, "ytf")
+    with source.measuring("measuring", "pairs") as progress:
+        result = protocol.evaluate(
+            embeddings,
+            classifiers=classifiers,
+            bins=bins,
+            cost=cost,
+            fars=fars,
+            allow_missing=source.allow_missing,
+            progress=progress,
+        )
+    return Evaluated(result, protocol.path.name, {"": images})
