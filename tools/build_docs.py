@@ -1,4 +1,4 @@
-"""Draw the pictures of the documents and write the table of recipe keys: `make docs`."""
+"""Draw the pictures of the documents, that of the rooms, and write the table of recipe keys: `make docs`."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import recipe_keys
+import rooms
 import torch
 
 from hypersphere.bench import FLOOR, Measured, draw_head_panels
@@ -246,6 +247,7 @@ PICTURES = {
 def main() -> None:
     """Write the table of recipe keys, then draw all pictures."""
     recipe_keys.main()
+    rooms.main()
     torch.set_num_threads(1)
     for name, draw in PICTURES.items():
         print(save_figure(draw(), IMAGES / f"{name}.png").relative_to(IMAGES.parents[1]), flush=True)
