@@ -49,7 +49,7 @@ class _Unit:
     def __init__(self, inputs: ReductionInputs, prototypes: Tensor) -> None:
         self.unit = prototypes.to(inputs.embeddings.dtype)
         self.inverse: Tensor | None = None
-        self.straight = inputs.reduction.unit_gradients
+        self.unit_gradients = inputs.reduction.unit_gradients
         if inputs.reduction.normalize_prototypes:
             lengths = torch.linalg.vector_norm(self.unit, dim=1, keepdim=True)
             self.inverse = lengths.hypot(lengths.new_full((), math.sqrt(inputs.reduction.eps))).reciprocal()
@@ -57,7 +57,7 @@ class _Unit:
 
     def through_norm(self, grad: Tensor) -> Tensor:
         """The gradient of the prototypes from that of their unit vectors (NormFace eq. 4), in place."""
-        if self.inverse is None or self.straight:
+        if self.inverse is None or self.unit_gradients:
             return grad
         radial = torch.linalg.vecdot(self.unit, grad)[:, None]
         return grad.addcmul_(self.unit, radial, value=-1).mul_(self.inverse)
@@ -77,14 +77,14 @@ class _Chunk:
         self.inside = ((column >= 0) & (column < stop - start))[:, None]
         self.column = column.clamp(0, stop - start - 1)[:, None]
 
-    def own(self) -> Tensor:
-        """(N, 1): the row's own score where its class is in this chunk, else 0."""
+    def target_scores(self) -> Tensor:
+        """(N, 1): the score of the row's own class where that is in this chunk, else 0."""
         if self.inputs.rounded:
             exact = torch.linalg.vecdot(self.inputs.embeddings, self.prototypes.unit[self.column[:, 0]])[:, None]
             return torch.where(self.inside, exact, 0.0)
         return torch.where(self.inside, self.scores.gather(1, self.column), 0.0)
 
-    def put_own(self, matrix: Tensor, number: Tensor | float) -> Tensor:
+    def put_at_labels(self, matrix: Tensor, number: Tensor | float) -> Tensor:
         """Write `number` where a row meets its own class."""
         kept = matrix.gather(1, self.column)
         return matrix.scatter_(1, self.column, torch.where(self.inside, number, kept))
@@ -121,14 +121,14 @@ class _Reducer:
     def add(self, chunk: _Chunk) -> None:
         terms = chunk.terms()
         if self.kind == "logsumexp":
-            chunk.put_own(terms, NEVER)
+            chunk.put_at_labels(terms, NEVER)
             best = torch.maximum(self.best, terms.amax(1, keepdim=True))
             shift = _finite(best)
             here = terms.sub_(shift).exp_().sum(1, keepdim=True)
             self.total = self.total * (self.best - shift).exp() + here
             self.best = best
         elif self.kind == "max":
-            best, column = chunk.put_own(terms, NEVER).max(1, keepdim=True)
+            best, column = chunk.put_at_labels(terms, NEVER).max(1, keepdim=True)
             better = best > self.best
             self.index = torch.where(better, column + chunk.classes.start, self.index)
             self.best = torch.where(better, best, self.best)
@@ -137,7 +137,7 @@ class _Reducer:
                 terms = softplus(terms)
             elif self.kind == "hinge_sum":
                 terms.clamp_(min=0)
-            self.total = self.total + chunk.put_own(terms, 0.0).sum(1, keepdim=True)
+            self.total = self.total + chunk.put_at_labels(terms, 0.0).sum(1, keepdim=True)
 
     def value(self) -> Tensor:
         if self.kind == "logsumexp":
@@ -156,7 +156,7 @@ class _Chunked(torch.autograd.Function):
         reducer = _Reducer(inputs.reduction.kind, x)
         target = x.new_zeros((x.shape[0], 1))
         for chunk in _chunks(inputs, size):
-            target += chunk.own()
+            target += chunk.target_scores()
             reducer.add(chunk)
         value, index = reducer.value()[:, 0], reducer.index[:, 0]
         ctx.mark_non_differentiable(index)
@@ -196,7 +196,7 @@ class _Gradients:
         inputs, curve = self.inputs, self.inputs.reduction.score_function
         derivative = curve.derivative(chunk.scores)
         values = curve.value(chunk.scores).clone() if self.scale is not None else None
-        grad = chunk.put_own(self._terms(chunk, value), 0.0)
+        grad = chunk.put_at_labels(self._terms(chunk, value), 0.0)
         if self.scale is not None and values is not None:
             self.scale += torch.linalg.vecdot(grad, values)[:, None] * grad_value
         if self.offset is not None:
@@ -207,7 +207,7 @@ class _Gradients:
         grad.mul_(grad_value * inputs.scale * plain)
         if not isinstance(derivative, float):
             grad.mul_(derivative)
-        chunk.put_own(grad, grad_target)
+        chunk.put_at_labels(grad, grad_target)
         if self.x is not None:
             if inputs.rounded:
                 self.x += _multiply(grad, chunk.prototypes.unit, True)
@@ -238,13 +238,13 @@ class _Gradients:
     def _add_rows(self, classes: Tensor, coefficient: Callable[[Tensor], Tensor]) -> Tensor:
         """Add the gradients of one score per row, coefficient(score) each; returns the (N, 1) scores."""
         x, classes = self.inputs.embeddings, classes.clamp(min=0)
-        met = _Unit(self.inputs, self.inputs.prototypes[classes])
-        score = (x * met.unit).sum(1, keepdim=True)
+        chosen = _Unit(self.inputs, self.inputs.prototypes[classes])
+        score = (x * chosen.unit).sum(1, keepdim=True)
         grad = coefficient(score)
         if self.x is not None:
-            self.x += grad * met.unit
+            self.x += grad * chosen.unit
         if self.prototypes is not None:
-            self.prototypes.index_add_(0, classes, met.through_norm(grad * x).to(self.prototypes.dtype))
+            self.prototypes.index_add_(0, classes, chosen.through_norm(grad * x).to(self.prototypes.dtype))
         return score
 
     def _add_prototypes(self, chunk: _Chunk, grad: Tensor, out: Tensor) -> None:

@@ -18,7 +18,7 @@ def reduce_dense(inputs: ReductionInputs) -> Reduced:
         prototypes = unit + (prototypes - prototypes.detach()) if reduction.unit_gradients else unit
     scores = product(x, prototypes)
     if scores.shape[1] == 0:
-        return _nothing(scores, inputs)
+        return _reduce_no_class(scores, inputs)
     inside, own = inputs.labels[:, None] >= 0, inputs.labels.clamp(min=0)[:, None]
     target = torch.where(inside, scores.gather(1, own), 0.0)[:, 0]
 
@@ -30,15 +30,15 @@ def reduce_dense(inputs: ReductionInputs) -> Reduced:
     if inputs.bias is not None:
         terms = terms + inputs.bias
     if reduction.kind == "logsumexp":
-        return Reduced(target, _logsumexp(_put_own(terms, own, inside, NEVER)), None)
+        return Reduced(target, _logsumexp(_put_at_labels(terms, own, inside, NEVER)), None)
     if reduction.kind == "max":
-        highest, index = _put_own(terms, own, inside, NEVER).max(1)
+        highest, index = _put_at_labels(terms, own, inside, NEVER).max(1)
         return Reduced(target, highest, torch.where(highest == NEVER, -1, index))
     if reduction.kind == "softplus_sum":
         terms = softplus(terms)
     elif reduction.kind == "hinge_sum":
         terms = terms.relu()
-    return Reduced(target, _put_own(terms, own, inside, 0.0).sum(1), None)
+    return Reduced(target, _put_at_labels(terms, own, inside, 0.0).sum(1), None)
 
 
 def _logsumexp(terms: Tensor) -> Tensor:
@@ -48,7 +48,7 @@ def _logsumexp(terms: Tensor) -> Tensor:
     return terms[:, 0]
 
 
-def _nothing(scores: Tensor, inputs: ReductionInputs) -> Reduced:
+def _reduce_no_class(scores: Tensor, inputs: ReductionInputs) -> Reduced:
     """The reduction over no class, connected to whatever it would depend on."""
     kind, zero = inputs.reduction.kind, scores.sum(1)
     for column in (inputs.scale, inputs.offset):
@@ -59,6 +59,6 @@ def _nothing(scores: Tensor, inputs: ReductionInputs) -> Reduced:
     return Reduced(zero, zero, None)
 
 
-def _put_own(terms: Tensor, own: Tensor, inside: Tensor, number: float) -> Tensor:
-    """The terms with `number` where a row meets its own class."""
+def _put_at_labels(terms: Tensor, own: Tensor, inside: Tensor, number: float) -> Tensor:
+    """Return the terms with `number` where a row meets its own class."""
     return terms.scatter(1, own, torch.where(inside, number, terms.gather(1, own)))

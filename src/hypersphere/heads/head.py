@@ -117,7 +117,7 @@ class Head(nn.Module):
             matrix = logits.matrix(batch.as_partial_sums())
         if self.sharding is None or not isinstance(batch, ShardedBatch):
             return matrix
-        return self.sharding.gather_classes(matrix, batch.mine)
+        return self.sharding.gather_classes(matrix, batch.local_rows)
 
     @torch.no_grad()
     def predict(self, embeddings: Tensor) -> Tensor:
@@ -131,7 +131,7 @@ class Head(nn.Module):
         assert largest.argmax is not None
         if self.sharding is None or not isinstance(batch, ShardedBatch):
             return largest.argmax
-        return self.sharding.best_class(largest.value, largest.argmax)[batch.mine]
+        return self.sharding.best_class(largest.value, largest.argmax)[batch.local_rows]
 
     def _logits(self, embeddings: Tensor) -> tuple[Batch, Logits]:
         """The embeddings as a batch without labels, and how its logits are made."""
@@ -198,7 +198,7 @@ class Head(nn.Module):
         with torch.autocast(embeddings.device.type, enabled=False):
             batch = self._batch(embeddings.to(dtype), labels, engine, embeddings.dtype)
             reduced = batch.reduce("max")
-        mine = slice(None) if not isinstance(batch, ShardedBatch) else batch.mine
+        mine = slice(None) if not isinstance(batch, ShardedBatch) else batch.local_rows
         return reduced.target[mine], reduced.value[mine]
 
     def _whole(self, value: Tensor) -> Tensor:

@@ -1,4 +1,4 @@
-"""What every objective sees, and the rule by which its samples become one number."""
+"""The batch that every loss sees, and the base classes that turn its samples into one number."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from hypersphere.losses.sampled import Sample
 class Batch:
     """Embeddings, labels and prototypes of one call, and the engine that reduces over the negatives.
 
-    A loss reads its tensors, calls `reduce`, and needs four hooks at most, which a batch of sharded or sampled classes
+    A loss reads its tensors, calls `reduce`, and meets four hooks at most, which a batch of sharded or sampled classes
     answers in its own way: `at_labels` and `shard_of` for a parameter with an entry per class, `replicated` for one
     that all classes share, `all_reduced` for a sum over classes that the loss has made itself.
 
@@ -54,17 +54,17 @@ class Batch:
 
     @property
     def num_classes(self) -> int:
-        """How many classes a sum over classes stands for, those of other processes included."""
+        """The number of classes that a sum over classes stands for, those of other processes included."""
         return len(self.prototypes) if self.weighting is None else self.weighting.classes
 
     @property
     def weighting(self) -> Sample | None:
-        """The sample, where it is to be weighted."""
+        """The sample of the classes if its classes are weighted (`unbiased=True`), else None."""
         return self.sample if self.sample is not None and self.sample.positive is not None else None
 
     @property
     def local_labels(self) -> Tensor:
-        """(N,): each row's class as a place in `prototypes`, -1 for none of them."""
+        """(N,): each row's class as an index of `prototypes`, -1 for none of them."""
         return self.labels
 
     @property
@@ -78,21 +78,21 @@ class Batch:
         return norm(self.embeddings, self.eps)[:, 0]
 
     def shard_of(self, per_class: Tensor) -> Tensor:
-        """The entries of a per-class parameter that go with `prototypes` (of this process, of the sample).
+        """Return the entries of a per-class parameter that belong to `prototypes`, in the embeddings' dtype.
 
-        They come in the embeddings' dtype.
+        These are the classes of this process and, of those, the sampled ones.
         """
         rows = to_local(per_class) if self.sample is None else self.sample.rows(per_class)
         return rows.to(self.embeddings.dtype)
 
     def sampled(self, sample: Sample, prototypes: Tensor) -> Batch:
-        """The same rows against a sample of the classes, whose prototypes are given."""
+        """Return the same rows against a sample of the classes, whose prototypes are given."""
         return replace(self, sample=sample, prototypes=prototypes, labels=sample.local_labels(self.labels))
 
     def at_labels(self, per_class: Tensor) -> Tensor:
-        """Each row's entry of a per-class tensor, in the embeddings' dtype; of any class where the label is -1.
+        """Return each row's entry of a per-class tensor, in the embeddings' dtype; an arbitrary one for label -1.
 
-        The tensor has all classes or, as `shard_of` gives it, those of the sample.
+        The tensor has an entry for all classes or, as `shard_of` returns it, for those of `prototypes`.
         """
         labels = self.labels
         if self.sample is not None and len(per_class) == self.sample.classes:
@@ -100,7 +100,7 @@ class Batch:
         return entries(per_class, labels, self.embeddings.dtype)
 
     def total(self, per_class: Tensor) -> Tensor:
-        """The sum of a per-class tensor over all classes, in the embeddings' dtype."""
+        """Sum a tensor with an entry for each of `prototypes` over all classes, in the embeddings' dtype."""
         dtype = self.embeddings.dtype
         if self.weighting is None:
             return per_class.sum(0, dtype=dtype)
@@ -108,47 +108,47 @@ class Batch:
         return weighted
 
     def target_cosines(self) -> Tensor:
-        """(N,): cos_y alone, for the losses whose negatives depend on it; 0 where the label is -1."""
+        """Return (N,): cos_y alone, for losses whose negatives depend on it; 0 where the label is -1."""
         x = self.embeddings / norm(self.embeddings, self.eps)
         prototypes = self.at_labels(self.prototypes)
         return (x * (prototypes / norm(prototypes, self.eps))).sum(1) * self.labelled
 
     def target_norms(self) -> Tensor:
-        """(N,): ||w_y||, with epsilon; 1 where the label is -1."""
+        """Return (N,): ||w_y||, with epsilon; 1 where the label is -1."""
         return torch.where(self.labelled, norm(self.at_labels(self.prototypes), self.eps)[:, 0], 1.0)
 
     def prototype_blocks(self, size: int) -> Iterator[tuple[Tensor, Tensor]]:
-        """All prototypes, about `size` at a time: (rows, d), and each one's place in `prototypes`, -1 for none."""
-        places = torch.arange(len(self.prototypes), device=self.prototypes.device)
-        for start in range(0, len(places), size):
-            yield self.prototypes[start : start + size], places[start : start + size]
+        """Yield all prototypes, about `size` at a time: (rows, d), and the index of each in `prototypes`, or -1."""
+        index = torch.arange(len(self.prototypes), device=self.prototypes.device)
+        for start in range(0, len(index), size):
+            yield self.prototypes[start : start + size], index[start : start + size]
 
     def replicated(self, parameter: Tensor) -> Tensor:
-        """A parameter of the loss that is one for all classes, as it enters the loss of the rows."""
+        """Return a parameter that all classes share as it enters the loss: its gradient is summed over the shards."""
         return parameter
 
     def all_reduced(self, part: Tensor) -> Tensor:
-        """What came of `prototypes`, added up over all classes."""
+        """Add up over all processes what the loss has summed over its `prototypes`."""
         return part
 
     def summed_over_rows(self, sums: Tensor) -> Tensor:
-        """Sums over the rows of this call, added up over the rows of all processes; no gradient."""
+        """Add up over all processes what the loss has summed over the rows of this call, without gradient."""
         if torch.distributed.is_available() and torch.distributed.is_initialized():
             torch.distributed.all_reduce(sums)
         return sums
 
     def mean(self, losses: Tensor, keep: Tensor | None = None) -> Tensor:
-        """The mean of the rows' losses, or of the kept ones; 0, connected to the graph, if there is none."""
+        """Average the rows' losses, or the kept ones; 0, connected to the graph, if there is none."""
         if keep is None:
             return losses.sum() / max(1, losses.shape[0])
         return mean_where(losses, keep)
 
     def per_row(self, losses: Tensor) -> Tensor:
-        """The losses of the rows of this process."""
+        """Return the losses of the rows that this process gave."""
         return losses
 
     def as_partial_sums(self) -> Batch:
-        """The batch for a loss that adds up over classes (`Objective.sums_over_classes`)."""
+        """Return the batch for a loss that is a sum over classes (`Objective.sums_over_classes`)."""
         return self
 
     def reduce(
@@ -162,7 +162,7 @@ class Batch:
         normalize_embeddings: bool = True,
         normalize_prototypes: bool = True,
     ) -> Reduced:
-        """The target's score and the reduced negatives of every row (see `hypersphere.engines.reduce_negatives`)."""
+        """Return the target's score and the reduced negatives of every row; see `engines.reduce_negatives`."""
         reduction = Reduction(
             kind,
             score_function or Similarity(),
@@ -225,14 +225,14 @@ class Objective(nn.Module):
     normalizes_prototypes: bool = True
     """Whether the loss sees prototypes only through their directions."""
     depends_on_scores_only: ClassVar[bool] = True
-    """Whether prototypes enter the loss through their scores alone."""
+    """Whether prototypes enter the loss only through their scores with the embeddings."""
     row_parameters: ClassVar[tuple[str, ...]] = ()
     """What a call may give sample by sample."""
     per_class: ClassVar[tuple[str, ...]] = ()
     """Parameters with an entry per class: they are sharded as the prototypes are."""
     sums_over_classes: ClassVar[bool] = False
-    """Whether a row's loss is a sum over classes, of which each needs its own prototype alone: then sharded classes
-    exchange nothing but that sum."""
+    """Whether a row's loss is a sum over classes whose terms need one prototype each: then sharded classes exchange
+    nothing but that sum."""
     options: Mapping[str, Any] = MappingProxyType({})
     """The keywords it was made with, to be shown."""
 
@@ -250,7 +250,7 @@ class Objective(nn.Module):
         return None
 
     def sampling_error(self, unbiased: bool) -> str | None:
-        """Why the loss makes no sense of a sample of the classes, or of an unbiased one; None if it does."""
+        """Say why the loss cannot be computed from a sample of the classes (an `unbiased` one); None if it can."""
         return None
 
     def with_margin(self, cosine: Tensor) -> Tensor:

@@ -1,4 +1,4 @@
-"""Some of the classes instead of all of them: which, with what weight, and gradients for these rows alone.
+"""A sample of the classes: which they are, with what weight, and gradients for their rows alone.
 
 Let p of the C classes be positives: classes of the batch. They are always in the sample. Its other K - p classes are
 drawn uniformly, without replacement, from the C - p that are no positives, so each of these is in it with probability
@@ -25,10 +25,10 @@ from hypersphere.distributed import to_local
 
 @dataclass(frozen=True)
 class Sample:
-    """Some of the classes of this process.
+    """A sample of the classes of this process.
 
     Args:
-        index: (K,), their places among all C of this process, rising.
+        index: (K,), the sampled ones among all C classes of this process, rising.
         classes: C.
         positive: (K,) bool: the class is that of a row. None where the sample is not to be weighted.
     """
@@ -38,41 +38,41 @@ class Sample:
     positive: Tensor | None = None
 
     def local_labels(self, labels: Tensor) -> Tensor:
-        """Each label's place in the sample; -1 stays -1."""
+        """Return each label as an index of the sample; -1 stays -1."""
         return torch.where(labels >= 0, torch.searchsorted(self.index, labels), -1)
 
-    def classes_at(self, places: Tensor) -> Tensor:
-        """The classes at places in the sample; of -1 any."""
-        return self.index[places.clamp(min=0)] if len(self.index) else places
+    def classes_at(self, local_labels: Tensor) -> Tensor:
+        """Return the classes of indices of the sample; an arbitrary one for -1."""
+        return self.index[local_labels.clamp(min=0)] if len(self.index) else local_labels
 
     def rows(self, per_class: Tensor) -> Tensor:
-        """The sample's rows of a per-class tensor, whose gradient is sparse."""
+        """Return the sample's rows of a per-class tensor, whose gradient is sparse."""
         if not per_class.requires_grad:
-            return _own(per_class)[self.index]
+            return to_local(per_class)[self.index]
         return _Chosen.apply(per_class, self.index)  # type: ignore[no-any-return,no-untyped-call]
 
     @cached_property
     def multiple(self) -> Tensor:
-        """1/q, of a class that is no positive; 1 where there is none."""
+        """1/q, the weight of a class that is no positive; 1 where there is none."""
         assert self.positive is not None
         others = (~self.positive).sum().double()
         return torch.where(others > 0, (self.classes - len(self.index) + others) / others, 1.0)
 
     @cached_property
     def weight(self) -> Tensor:
-        """(K,): 1/pi_j."""
+        """(K,): 1/pi_j, the weight of every class of the sample."""
         assert self.positive is not None
         return torch.where(self.positive, 1.0, self.multiple)
 
     @cached_property
     def positives(self) -> Tensor:
-        """(p,): the places of the positives in the sample."""
+        """(p,): the indices of the positives in the sample."""
         assert self.positive is not None
         return self.positive.nonzero()[:, 0]
 
 
 def draw_sample(labels: Tensor, classes: int, quota: int, generator: torch.Generator, unbiased: bool) -> Sample:
-    """The classes of the labels, and random others up to the quota.
+    """Draw the classes of the labels, and random others up to the quota.
 
     An unbiased sample has at least one class that is no positive, whatever the quota is. No device is waited for unless
     there are more labels than the quota.
@@ -94,11 +94,6 @@ def draw_sample(labels: Tensor, classes: int, quota: int, generator: torch.Gener
     return Sample(index, classes, named[index] if unbiased else None)
 
 
-def _own(tensor: Tensor) -> Tensor:
-    """This process's rows, without gradients."""
-    return to_local(tensor.detach())
-
-
 class _Chosen(torch.autograd.Function):
     """table[index]. The gradient is a sparse tensor of the table's shape, so that nothing of that size is ever made.
 
@@ -109,7 +104,7 @@ class _Chosen(torch.autograd.Function):
     def forward(ctx: Any, table: Tensor, index: Tensor) -> Tensor:
         ctx.save_for_backward(index)
         ctx.shape = table.shape
-        return _own(table)[index]
+        return to_local(table.detach())[index]
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None]:

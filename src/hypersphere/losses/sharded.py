@@ -29,15 +29,15 @@ from hypersphere.losses.sampled import Sample
 class ShardedBatch(Batch):
     """The rows of all processes against the prototypes of this one.
 
-    `embeddings`, `labels`, `rows` and all that the methods return are common: equal in all processes.
+    `embeddings`, `labels`, `rows` and all that the methods return are replicated: equal on all ranks.
 
     Args:
-        part: the embeddings again, for arithmetic that differs between processes.
+        partial_embeddings: the embeddings again, for arithmetic that differs between ranks: their gradient is summed.
         shards: the classes of each rank.
         counts: how many of the rows every process gave.
     """
 
-    part: Tensor
+    partial_embeddings: Tensor
     shards: ClassShards
     counts: list[int]
 
@@ -60,11 +60,11 @@ class ShardedBatch(Batch):
             name: all_gather_rows(row, gather_rows(row.detach(), group, counts), group, counts, group.size)
             for name, row in sorted(batch.rows.items())
         }
-        part = gather_rows_reduce_grad(mine, gathered, group, counts, group.size)
-        return cls(**given, part=part, shards=shards, counts=counts)
+        partial = gather_rows_reduce_grad(mine, gathered, group, counts, group.size)
+        return cls(**given, partial_embeddings=partial, shards=shards, counts=counts)
 
     @property
-    def mine(self) -> slice:
+    def local_rows(self) -> slice:
         """Which of the rows this process gave."""
         rank = self.shards.group.rank
         return slice(sum(self.counts[:rank]), sum(self.counts[: rank + 1]))
@@ -88,7 +88,7 @@ class ShardedBatch(Batch):
         self, reduction: Reduction, scale: Tensor | float, offset: Tensor | float | None, bias: Tensor | None
     ) -> Reduced:
         """One all-gather of 2 N numbers. The class of a maximum stays with the process that has it: no `argmax`."""
-        scale, offset = self._in_parts(scale), None if offset is None else self._in_parts(offset)
+        scale, offset = self._to_partial(scale), None if offset is None else self._to_partial(offset)
         part = self.as_partial_sums()._reduce(reduction, scale, offset, bias)
         both = all_gather_stack(torch.stack([part.value, part.target]), self.shards.group)
         values, target = both[:, 0], both[:, 1].sum(0)
@@ -134,19 +134,19 @@ class ShardedBatch(Batch):
         return scatter_rows(losses, self.shards.group, self.counts)
 
     def as_partial_sums(self) -> Batch:
-        shared = {name: value for name, value in vars(self).items() if name in Batch.__dataclass_fields__}
+        common = {name: value for name, value in vars(self).items() if name in Batch.__dataclass_fields__}
         return PartialBatch(
-            **shared | {"embeddings": self.part, "labels": self.local_labels},
+            **common | {"embeddings": self.partial_embeddings, "labels": self.local_labels},
             shards=self.shards,
-            whole=self.labels,
+            global_labels=self.labels,
             counts=self.counts,
         )
 
-    def _in_parts(self, common: Tensor | float) -> Tensor | float:
-        return replicate_to_partial(common, self.shards.group) if isinstance(common, Tensor) else common
+    def _to_partial(self, replicated: Tensor | float) -> Tensor | float:
+        return replicate_to_partial(replicated, self.shards.group) if isinstance(replicated, Tensor) else replicated
 
     def _from_owners(self, mine: Tensor) -> Tensor:
-        """(N, ...): each row as the process says that has its class; 0 where the label is -1."""
+        """(N, ...): each row from the rank that has its class; 0 where the label is -1."""
         owned = (self.local_labels >= 0).view(-1, *[1] * (mine.dim() - 1))
         return self.all_reduced(torch.where(owned, mine, 0.0))
 
@@ -157,12 +157,12 @@ class PartialBatch(Batch):
 
     Args:
         shards: the classes of each rank.
-        whole: (N,), the labels among all classes.
+        global_labels: (N,), the labels among all classes.
         counts: how many of the rows every process gave.
     """
 
     shards: ClassShards
-    whole: Tensor
+    global_labels: Tensor
     counts: list[int]
 
     @property
@@ -170,7 +170,7 @@ class PartialBatch(Batch):
         return self.shards.num_classes
 
     def at_labels(self, per_class: Tensor) -> Tensor:
-        labels = self.whole if len(per_class) == self.shards.num_classes else self.labels
+        labels = self.global_labels if len(per_class) == self.shards.num_classes else self.labels
         return entries(per_class, labels, self.embeddings.dtype)
 
     def replicated(self, parameter: Tensor) -> Tensor:
@@ -180,7 +180,7 @@ class PartialBatch(Batch):
         return scatter_rows(all_reduce_sum(losses, self.shards.group), self.shards.group, self.counts)
 
     def mean(self, losses: Tensor, keep: Tensor | None = None) -> Tensor:
-        """The mean of the rows' losses: one all-reduce of one number."""
+        """Average the rows' losses: one all-reduce of one number."""
         part = losses.sum() if keep is None else torch.where(keep, losses, 0.0).sum()
-        count = max(1, len(losses)) if keep is None else (self.whole >= 0).sum().clamp(min=1)
+        count = max(1, len(losses)) if keep is None else (self.global_labels >= 0).sum().clamp(min=1)
         return all_reduce_sum(part, self.shards.group) / count
