@@ -89,7 +89,7 @@ def ijb_ours(scale: float) -> tuple[str, float, Figures]:
     import numpy as np
 
     from hypersphere.evaluation.protocols.ijb.files import TemplatePairs
-    from hypersphere.evaluation.protocols.ijb.pairs import verify_templates
+    from hypersphere.evaluation.protocols.ijb.template_pairs import verify_templates
 
     units, left, right, same = draw_pairs(scale)
     pairs = TemplatePairs(Path("pairs"), left, right, same, 0, np.empty(0, dtype=np.int64))

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 import hypersphere as hs
-from hypersphere.losses.margins import psi
+from hypersphere.losses.target_margins import psi
 from hypersphere.theory import (
     ExpectedSoftmax,
     half_nearest_angle,

@@ -12,7 +12,7 @@ from hypersphere.engines import DividedAngle, ScoreFunction, softplus
 from hypersphere.losses.batch import OBJECTIVES, Batch, SampleLoss
 from hypersphere.losses.logits import Logits
 from hypersphere.losses.margin_softmax import MarginSoftmax
-from hypersphere.losses.margins import bounded_angular_margin, check_margin_grad, detach_margin, psi, psi_of_real
+from hypersphere.losses.target_margins import bounded_angular_margin, check_margin_grad, detach_margin, psi, psi_of_real
 
 RELEASED_ANNEAL: Mapping[str, float] = {"base": 1000.0, "gamma": 0.12, "power": 1.0, "minimum": 5.0}
 """The schedule of SphereFace's released code: lambda reaches 5 at step 1,659."""

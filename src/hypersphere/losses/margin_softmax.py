@@ -11,7 +11,7 @@ from hypersphere.core import check_integer, check_positive, check_range
 from hypersphere.engines import CircleNegative, Modulated, ScoreFunction, Similarity, softplus
 from hypersphere.losses.batch import OBJECTIVES, Batch, SampleLoss
 from hypersphere.losses.logits import Logits
-from hypersphere.losses.margins import adjust, angular_margin, check_margin_grad, detach_margin
+from hypersphere.losses.target_margins import adjust, angular_margin, check_margin_grad, detach_margin
 
 
 class MarginSoftmax(SampleLoss):

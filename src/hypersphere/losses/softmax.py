@@ -15,7 +15,7 @@ from hypersphere.core import check_choice, check_positive, check_range
 from hypersphere.engines import Similarity, product, softplus
 from hypersphere.losses.batch import OBJECTIVES, Batch, SampleLoss, check_class_counts
 from hypersphere.losses.logits import Logits
-from hypersphere.losses.margins import adjust
+from hypersphere.losses.target_margins import adjust
 
 
 @OBJECTIVES.register("softmax")

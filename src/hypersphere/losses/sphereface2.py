@@ -11,7 +11,7 @@ from hypersphere.core import check_choice, check_finite_number, check_positive, 
 from hypersphere.engines import Similarity, softplus
 from hypersphere.losses.batch import OBJECTIVES, Batch, SampleLoss
 from hypersphere.losses.logits import Logits
-from hypersphere.losses.margins import adjust, bounded_angular_margin, check_margin_grad, detach_margin
+from hypersphere.losses.target_margins import adjust, bounded_angular_margin, check_margin_grad, detach_margin
 
 _MARGINS = {"c": 0.4, "a": 0.5, "m": 1.7}
 _RANGES = {"c": (0.0, 2.0), "a": (0.0, math.pi), "m": (1.0, math.inf)}

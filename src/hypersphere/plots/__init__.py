@@ -10,9 +10,9 @@ from hypersphere.plots.panels import Line, Panel, draw_panels
 from hypersphere.plots.plane import draw_features
 from hypersphere.plots.regions import draw_plane_regions, draw_sphere_region, draw_sphere_regions
 from hypersphere.plots.sketch import draw_arrow, draw_box, draw_chain, new_sketch
-from hypersphere.plots.sphere import draw_spheres, project_to_sphere
+from hypersphere.plots.spheres import draw_spheres, project_to_sphere
 from hypersphere.plots.style import COLORS, NO_PICTURES, new_figure, save_figure
-from hypersphere.plots.verification import draw_det, draw_roc, draw_similarities
+from hypersphere.plots.verification_curves import draw_det, draw_roc, draw_similarities
 
 __all__ = [
     "COLORS",

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from hypersphere.plots.style import new_figure
-from hypersphere.plots.verification import GENUINE, IMPOSTOR, Numbers
+from hypersphere.plots.verification_curves import GENUINE, IMPOSTOR, Numbers
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -15,7 +15,7 @@ from hypersphere.geometry import class_margin, normalize
 from hypersphere.heads import Head
 from hypersphere.losses import Objective
 from hypersphere.losses.angular import AnnealedLoss
-from hypersphere.losses.margins import angular_margin, psi
+from hypersphere.losses.target_margins import angular_margin, psi
 
 _SAMPLED_PROTOTYPES = 2048
 _COLLAPSED_COSINE = 0.3

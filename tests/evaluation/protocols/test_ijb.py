@@ -8,8 +8,8 @@ from scipy.interpolate import interp1d
 from sklearn.metrics import roc_curve as sklearn_roc
 
 from hypersphere.evaluation import Embeddings, NotMeasurable, roc_curve
-from hypersphere.evaluation.protocols.ijb.pairs import score_template_pairs
 from hypersphere.evaluation.protocols.ijb.protocol import PRESETS, IjbOptions, read_ijb
+from hypersphere.evaluation.protocols.ijb.template_pairs import score_template_pairs
 from hypersphere.evaluation.protocols.legacy import TAR_RULES, tar_by_rule
 from hypersphere.evaluation.protocols.templates import Pooling
 from tests.evaluation.protocols.loops import accepted_at, open_set, unit

@@ -10,7 +10,7 @@ from typing import Any
 from hypersphere.core import nearest
 from hypersphere.evaluation.embeddings import Embeddings
 from hypersphere.evaluation.protocols.embedding_source import EmbeddingSource, Meter
-from hypersphere.evaluation.protocols.registry import PROTOCOLS, Evaluated
+from hypersphere.evaluation.protocols.known_protocols import PROTOCOLS, Evaluated
 from hypersphere.evaluation.results.result import Result
 from hypersphere.models import Contract, Embedder
 

@@ -16,6 +16,7 @@ from hypersphere.evaluation.metrics.roc import Roc, roc_from
 from hypersphere.evaluation.metrics.search import search_gallery
 from hypersphere.evaluation.protocols.blufr.files import Trial, read_config
 from hypersphere.evaluation.protocols.embedding_source import EmbeddingSource
+from hypersphere.evaluation.protocols.known_protocols import PROTOCOLS, Evaluated
 from hypersphere.evaluation.protocols.official_files import (
     counted,
     find_images,
@@ -23,7 +24,6 @@ from hypersphere.evaluation.protocols.official_files import (
     missing_images,
     unit_rows,
 )
-from hypersphere.evaluation.protocols.registry import PROTOCOLS, Evaluated
 from hypersphere.evaluation.protocols.worst import HighestPairs, worst_pairs
 from hypersphere.evaluation.results.measurement import Measurement
 from hypersphere.evaluation.results.provenance import file_digests

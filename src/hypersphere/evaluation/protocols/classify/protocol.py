@@ -23,6 +23,7 @@ from hypersphere.evaluation.metrics.embedding_quality import (
 )
 from hypersphere.evaluation.metrics.verification import Metrics
 from hypersphere.evaluation.protocols.embedding_source import EmbeddingSource
+from hypersphere.evaluation.protocols.known_protocols import PROTOCOLS, Evaluated
 from hypersphere.evaluation.protocols.official_files import (
     INT32_MAX,
     counted,
@@ -33,7 +34,6 @@ from hypersphere.evaluation.protocols.official_files import (
     missing_images,
     unit_rows,
 )
-from hypersphere.evaluation.protocols.registry import PROTOCOLS, Evaluated
 from hypersphere.evaluation.protocols.worst import SHOWN
 from hypersphere.evaluation.results.measurement import Measurement, ScoredPair
 from hypersphere.evaluation.results.provenance import file_digests, joined_files

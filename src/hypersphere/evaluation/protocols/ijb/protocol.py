@@ -24,8 +24,9 @@ from hypersphere.evaluation.protocols.ijb.files import (
     read_template_pairs,
     read_template_set,
 )
-from hypersphere.evaluation.protocols.ijb.pairs import verify_templates
 from hypersphere.evaluation.protocols.ijb.search import People, Templates, search_merged, search_official
+from hypersphere.evaluation.protocols.ijb.template_pairs import verify_templates
+from hypersphere.evaluation.protocols.known_protocols import PROTOCOLS, Evaluated
 from hypersphere.evaluation.protocols.legacy import TAR_RULES
 from hypersphere.evaluation.protocols.official_files import (
     counted,
@@ -34,7 +35,6 @@ from hypersphere.evaluation.protocols.official_files import (
     line_of,
     missing_images,
 )
-from hypersphere.evaluation.protocols.registry import PROTOCOLS, Evaluated
 from hypersphere.evaluation.protocols.templates import Pooling, left_to_do, pool_templates
 from hypersphere.evaluation.results.measurement import LeftOut, Measurement
 from hypersphere.evaluation.results.provenance import file_digests

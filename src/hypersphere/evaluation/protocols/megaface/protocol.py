@@ -16,6 +16,7 @@ from hypersphere.evaluation.metrics.identification import cmc, ranks_among
 from hypersphere.evaluation.metrics.search import Matches
 from hypersphere.evaluation.metrics.tail import HighestScores, tail_roc
 from hypersphere.evaluation.protocols.embedding_source import EmbeddingSource
+from hypersphere.evaluation.protocols.known_protocols import PROTOCOLS, Evaluated
 from hypersphere.evaluation.protocols.megaface.files import last_parts, listed_images, read_noise, without_suffix
 from hypersphere.evaluation.protocols.megaface.search import DEPTH, mate_pairs, scores_to_keep, search_distractors
 from hypersphere.evaluation.protocols.official_files import (
@@ -26,7 +27,6 @@ from hypersphere.evaluation.protocols.official_files import (
     read_json_table,
     unit_rows,
 )
-from hypersphere.evaluation.protocols.registry import PROTOCOLS, Evaluated
 from hypersphere.evaluation.results.measurement import LeftOut, Measurement, ScoredPair
 from hypersphere.evaluation.results.provenance import file_digests
 from hypersphere.evaluation.results.result import RULE_SENTENCES, Result

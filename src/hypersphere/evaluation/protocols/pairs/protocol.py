@@ -21,11 +21,11 @@ from hypersphere.evaluation.metrics.verification import (
     verify_pairs,
 )
 from hypersphere.evaluation.protocols.embedding_source import EmbeddingSource
+from hypersphere.evaluation.protocols.known_protocols import PROTOCOLS, Evaluated
 from hypersphere.evaluation.protocols.official_files import counted
 from hypersphere.evaluation.protocols.pairs.data_folder import find_data, images_of_lists
 from hypersphere.evaluation.protocols.pairs.pair_list import PairList, read_pairs
 from hypersphere.evaluation.protocols.pairs.pair_rows import PairRows, pooled
-from hypersphere.evaluation.protocols.registry import PROTOCOLS, Evaluated
 from hypersphere.evaluation.protocols.worst import worst_decisions
 from hypersphere.evaluation.results.measurement import LeftOut, Measurement
 from hypersphere.evaluation.results.result import RULE_SENTENCES, Result

@@ -16,6 +16,7 @@ from hypersphere.evaluation.arrays import Array, Bools, Ints
 from hypersphere.evaluation.embeddings import Embeddings
 from hypersphere.evaluation.metrics.retrieval import Retrieval, retrieve
 from hypersphere.evaluation.protocols.embedding_source import EmbeddingSource
+from hypersphere.evaluation.protocols.known_protocols import PROTOCOLS, Evaluated
 from hypersphere.evaluation.protocols.official_files import (
     counted,
     find_images,
@@ -23,7 +24,6 @@ from hypersphere.evaluation.protocols.official_files import (
     kept_names,
     missing_images,
 )
-from hypersphere.evaluation.protocols.registry import PROTOCOLS, Evaluated
 from hypersphere.evaluation.protocols.worst import SHOWN
 from hypersphere.evaluation.results.measurement import LeftOut, Measurement, ScoredPair
 from hypersphere.evaluation.results.provenance import items_digest

@@ -13,12 +13,12 @@ from hypersphere.evaluation.arrays import Array, Bools, Floats, Ints
 from hypersphere.evaluation.embeddings import Embeddings
 from hypersphere.evaluation.metrics.verification import FARS, decided_histogram, pair_metrics, verify_pairs
 from hypersphere.evaluation.protocols.embedding_source import EmbeddingSource
+from hypersphere.evaluation.protocols.known_protocols import PROTOCOLS, Evaluated
 from hypersphere.evaluation.protocols.official_files import (
     ALLOWED,
     counted,
     found_units,
 )
-from hypersphere.evaluation.protocols.registry import PROTOCOLS, Evaluated
 from hypersphere.evaluation.protocols.worst import worst_decisions
 from hypersphere.evaluation.protocols.ytf.files import read_splits
 from hypersphere.evaluation.results.measurement import LeftOut, Measurement
