@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from hypersphere.cli import data
-from hypersphere.cli.commands import advise, evaluate, inputs, protocols, reproduce, theory
+from hypersphere.cli import advise, data, reproduce, theory
+from hypersphere.cli.commands import evaluate, inputs, protocols
 from hypersphere.cli.main import build_parser, main
 from hypersphere.cli.parser import find_run
 

@@ -36,7 +36,7 @@ def run_json(capsys: pytest.CaptureFixture[str], *words: object) -> tuple[dict[s
 
 def test_theory(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     document, words = run_json(capsys, "theory", "termination", "--out", tmp_path)
-    assert {row["what"] for row in document["rows"]} >= {"ArcFace, m2 = 0.6"}
+    assert {row["what"] for row in document["findings"]} >= {"ArcFace, m2 = 0.6"}
     assert all(Path(path).is_file() for path in document["figures"])
     assert "ArcFace, m2 = 0.6" in words
     assert "toy" in run_json(capsys, "theory", "--list")[0]["items"]

@@ -5,8 +5,7 @@ from pathlib import Path
 import pytest
 
 from hypersphere.cli import main
-from hypersphere.cli.theory import table
-from hypersphere.reproduce import THEOREMS
+from hypersphere.reproduce import THEOREMS, findings_table
 from hypersphere.reproduce.outcome import checked, number
 
 
@@ -41,7 +40,7 @@ def test_figures_go_to_runs_by_default(
 
 def test_a_table_is_aligned() -> None:
     findings = [number("short", "1.0", "2.00", "differs"), checked("much longer", "10.25", held=True)]
-    assert table(findings).splitlines() == [
+    assert findings_table(findings).splitlines() == [
         "              ours  expected",
         "short          1.0      2.00  differs",
         "much longer  10.25            held",
@@ -50,7 +49,7 @@ def test_a_table_is_aligned() -> None:
 
 def test_a_table_fits_a_narrow_terminal() -> None:
     findings = [number("a number with a long name", "1.0", "2.00", "differs"), number("short", "10.25")]
-    assert table(findings, 37).splitlines() == [
+    assert findings_table(findings, 37).splitlines() == [
         "                       ours  expected",
         "a number with a long",
         "name                    1.0      2.00",

@@ -64,6 +64,19 @@ def check_plan() -> Iterator[Checked]:
                 raise ValueError(f"{name} on {count} processes sent {sent:.0f} bytes, planned were {plan.sent:.0f}")
 
 
+def check_lines() -> Iterator[str]:
+    """The lines of a table of `check_plan`."""
+    shape = f"{CHECKED.classes:,} classes, {CHECKED.rows} x {CHECKED.dim}, one thread each"
+    yield f"\nCheck against gloo processes here, {core_count()} cores: {shape}"
+    yield f"{'':14}{'processes':>10}{'sent: plan':>14}{'counted':>12}{'ms: plan':>11}{'measured':>10}{'ratio':>7}"
+    for one in check_plan():
+        ratio = one.measured_seconds / one.planned_seconds
+        yield (
+            f"{one.loss:14}{one.processes:10}{one.planned_bytes / 1e3:11.1f} kB{one.sent_bytes / 1e3:9.1f} kB"
+            f"{1e3 * one.planned_seconds:11.2f}{1e3 * one.measured_seconds:10.2f}{ratio:7.2f}"
+        )
+
+
 class _Counted(Group):
     """The collectives of a group, with the bytes that each process sends in a ring."""
 

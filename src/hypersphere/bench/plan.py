@@ -5,14 +5,15 @@ from __future__ import annotations
 import itertools
 import statistics
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
 
 from hypersphere.bench.contestants import Size
-from hypersphere.core import check_integer
+from hypersphere.bench.machine import device_name
+from hypersphere.core import check_finite_number, check_integer, check_positive
 from hypersphere.distributed import Group
 from hypersphere.heads import create_head
 from hypersphere.heads.communication import step_collectives
@@ -79,6 +80,41 @@ def forecast(name: str, size: Size, processes: int, rate: Cost, network: Cost) -
     )
 
 
+def network_cost(bandwidth: float, latency: float) -> Cost:
+    """Return seconds over bytes of a network that sends so many GB/s, after so many microseconds."""
+    check_positive("--bandwidth", bandwidth)
+    if check_finite_number("--latency", latency) < 0:
+        raise ValueError(f"--latency={latency:g} must be at least 0")
+    return Cost(latency * 1e-6, 1e-9 / bandwidth)
+
+
+def describe_plan(size: Size) -> str:
+    """Return what is planned, and what is measured for it, in words."""
+    return (
+        f"{size.classes:,} classes, {size.rows} x {size.dim} embeddings in all, float32 prototypes with gradient and"
+        f" momentum.\nMeasured here: seconds of one process ({device_name(size.device)}"
+        f"{'' if size.gpu else f', {size.threads} threads'}), as a straight line over its classes."
+    )
+
+
+def forecast_table(title: str, rows: int, rate: Cost, forecasts: Sequence[Forecast]) -> str:
+    """Return the forecasts of one loss as the lines of a table."""
+    lines = [
+        f"\n{title}: {1e3 * rate.fixed:.2f} ms + {1e9 * rate.slope:.3f} ms a million classes, forward + backward",
+        f"{'':29}{'milliseconds':>30}{'of a process':>20}",
+        f"{'processes':>9}{'images/s':>11}{'speed-up':>9}{'step':>10}"
+        f"{'computing':>11}{'exchange':>9}{'sent':>9}{'memory':>11}",
+    ]
+    for own in forecasts:
+        faster = forecasts[0].seconds / own.seconds
+        lines.append(
+            f"{own.processes:9}{rows / own.seconds:11,.0f}{faster:9.2f}{1e3 * own.seconds:10.2f}"
+            f"{1e3 * own.compute:11.2f}{1e3 * own.exchange:9.3f}{own.sent / 1e6:6.1f} MB"
+            f"{own.memory / 2**30:7.2f} GiB"
+        )
+    return "\n".join(lines)
+
+
 def process_counts(rows: int, processes: int) -> list[int]:
     """Return 1, 2, 4 .. P, where each process has as many of the rows."""
     if rows % check_integer("--plan's P", processes, 1):
@@ -89,6 +125,7 @@ def process_counts(rows: int, processes: int) -> list[int]:
 
 def measure_rate(name: str, size: Size, report: Callable[[int, int], None]) -> Cost:
     """Seconds of a step of one process over its number of classes, from two sizes that are quickly done."""
+    torch.set_num_threads(size.threads)
     most = min(size.classes, 1_000_000 if size.gpu else max(64, int(_MOST_PRODUCTS / (6 * size.rows * size.dim))))
     sizes = max(2, most // 4), max(3, most)
     found = []

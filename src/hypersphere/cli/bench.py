@@ -10,7 +10,7 @@ from typing import Any
 import hypersphere as hs
 from hypersphere.cli.output import Results, note
 from hypersphere.cli.parser import add_device, add_loading
-from hypersphere.core import Progress, check_finite_number, check_integer, check_positive, choose_device, import_extra
+from hypersphere.core import Progress, check_integer, choose_device, import_extra
 
 
 def add_command(commands: Any) -> None:
@@ -119,59 +119,24 @@ def run_head(options: argparse.Namespace) -> Results:
 
 def run_plan(options: argparse.Namespace, threads: int) -> Results:
     """Print the forecast for 1, 2, 4 .. P processes and, with --check, compare with processes started here."""
-    import torch
-
     classes, rows, dim = (
         check_integer(f"--plan's {name}", value, least)
         for name, value, least in zip(("C", "N", "d"), options.plan, (2, 1, 1), strict=False)
     )
     counts = hs.bench.process_counts(rows, options.plan[3])
-    check_positive("--bandwidth", options.bandwidth)
-    if check_finite_number("--latency", options.latency) < 0:
-        raise ValueError(f"--latency={options.latency:g} must be at least 0")
-    device = hs.bench.choose_measured_device(options.device)
-    size = hs.bench.Size(rows, dim, classes, device, threads)
-    torch.set_num_threads(threads)
+    network = hs.bench.network_cost(options.bandwidth, options.latency)
+    size = hs.bench.Size(rows, dim, classes, hs.bench.choose_measured_device(options.device), threads)
     print(
-        f"{classes:,} classes, {rows} x {dim} embeddings in all, float32 prototypes with gradient and momentum.\n"
-        f"Measured here: seconds of one process ({hs.bench.device_name(device)}"
-        f"{'' if size.gpu else f', {threads} threads'}), as a straight line over its classes.\n"
+        f"{hs.bench.describe_plan(size)}\n"
         f"Assumed: each process sends {options.bandwidth:g} GB/s, {options.latency:g} microseconds for a collective to"
         f" begin (--bandwidth, --latency)."
     )
-    network = hs.bench.Cost(options.latency * 1e-6, 1e-9 / options.bandwidth)
     forecasts: dict[str, list[hs.bench.Forecast]] = {}
     for title, name in hs.bench.PLANNED.items():
         with Progress(f"measuring {name}", "sizes") as progress:
             rate = hs.bench.measure_rate(name, size, progress)
-        print(f"\n{title}: {1e3 * rate.fixed:.2f} ms + {1e9 * rate.slope:.3f} ms a million classes, forward + backward")
-        print(f"{'':29}{'milliseconds':>30}{'of a process':>20}")
-        print(f"{'processes':>9}{'images/s':>11}{'speed-up':>9}{'step':>10}", end="")
-        print(f"{'computing':>11}{'exchange':>9}{'sent':>9}{'memory':>11}")
         forecasts[title] = [hs.bench.forecast(name, size, count, rate, network) for count in counts]
-        for own in forecasts[title]:
-            faster = forecasts[title][0].seconds / own.seconds
-            print(
-                f"{own.processes:9}{rows / own.seconds:11,.0f}{faster:9.2f}{1e3 * own.seconds:10.2f}"
-                f"{1e3 * own.compute:11.2f}{1e3 * own.exchange:9.3f}{own.sent / 1e6:6.1f} MB"
-                f"{own.memory / 2**30:7.2f} GiB",
-                flush=True,
-            )
-    if options.check:
-        print_check()
+        print(hs.bench.forecast_table(title, rows, rate, forecasts[title]), flush=True)
+    for line in hs.bench.check_lines() if options.check else ():
+        print(line, flush=True)
     return Results({"classes": classes, "rows": rows, "dim": dim, "forecasts": forecasts})
-
-
-def print_check() -> None:
-    """Print bytes and milliseconds of gloo processes started here beside those planned."""
-    size = hs.bench.CHECKED
-    shape = f"{size.classes:,} classes, {size.rows} x {size.dim}, one thread each"
-    print(f"\nCheck against gloo processes here, {hs.bench.core_count()} cores: {shape}")
-    print(f"{'':14}{'processes':>10}{'sent: plan':>14}{'counted':>12}{'ms: plan':>11}{'measured':>10}{'ratio':>7}")
-    for one in hs.bench.check_plan():
-        ratio = one.measured_seconds / one.planned_seconds
-        print(
-            f"{one.loss:14}{one.processes:10}{one.planned_bytes / 1e3:11.1f} kB{one.sent_bytes / 1e3:9.1f} kB"
-            f"{1e3 * one.planned_seconds:11.2f}{1e3 * one.measured_seconds:10.2f}{ratio:7.2f}",
-            flush=True,
-        )

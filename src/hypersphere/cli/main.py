@@ -19,8 +19,8 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
-from hypersphere.cli import bench, compare, completion, data, demo, explore, train
-from hypersphere.cli.commands import advise, evaluate, reproduce, theory
+from hypersphere.cli import advise, bench, compare, completion, data, demo, explore, reproduce, theory, train
+from hypersphere.cli.commands import evaluate
 from hypersphere.cli.output import red
 from hypersphere.cli.parser import Parser, find_run
 from hypersphere.core import Failure, Progress

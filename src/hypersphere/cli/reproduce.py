@@ -6,35 +6,52 @@ import argparse
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
-import torch
-
+import hypersphere as hs
 from hypersphere.cli.output import Results, green, note, red, wrapped
+from hypersphere.cli.parser import add_device, add_seeds
 from hypersphere.core import Progress, check_integer, choose_device, is_installed
-from hypersphere.plots import NO_PICTURES
-from hypersphere.reproduce import (
-    Entry,
-    Result,
-    RunOptions,
-    load_catalogue,
-    missing,
-    read_results,
-    run_entries,
-    shipped_results,
-    state,
-    write_pages,
-)
+
+if TYPE_CHECKING:
+    from hypersphere.reproduce import Entry, Result
 
 _COLOURS = {"held": green, "contradicted": red}
 _STATES = ("held", "contradicted", "undecided", "drawn", "not run")
+KINDS = ("theory", "illustration", "pocket", "real")
+
+
+def add_command(commands: Any) -> None:
+    """Add `reproduce` to the command line."""
+    parser = commands.add_parser("reproduce", help="every figure and table of the papers, by name")
+    parser.add_argument("items", nargs="*", metavar="ITEM", help="such as normface/fig5")
+    parser.add_argument("--list", action="store_true", help="list the items: kind, verdict, what each needs")
+    parser.add_argument("--all", action="store_true", help="run every item that can run (of --kind and --paper)")
+    parser.add_argument("--kind", choices=KINDS, help="only items of a kind")
+    parser.add_argument("--paper", help="only items of a paper, such as normface")
+    parser.add_argument("--data", type=Path, help="the data set that a real item needs: a file or a folder")
+    add_seeds(parser)
+    parser.add_argument("--jobs", type=int, default=1, help="pocket items: processes that train at once (%(default)s)")
+    add_device(parser, default="cpu")
+    parser.add_argument("--cache", type=Path, help="pocket items: folder of their runs (OUT/cache)")
+    parser.add_argument("--epochs", type=int, help="of a real item that trains, such as the paper's own number")
+    parser.add_argument(
+        "--pages", action="store_true", help="assemble the pages from the results in --out, run nothing"
+    )
+    parser.add_argument(
+        "--out", type=Path, default=Path("runs/reproduce"), help="folder for results, images and pages (%(default)s)"
+    )
+    parser.set_defaults(run="reproduce:run_reproduce", goes_on=True)
 
 
 def run_reproduce(options: argparse.Namespace) -> Results:
     """List items, or run them and sum up."""
-    catalogue = load_catalogue()
+    import torch
+
+    catalogue = hs.reproduce.load_catalogue()
     chosen = catalogue.select(kind=options.kind, paper=options.paper)
     if options.pages:
-        write_pages(options.out, catalogue)
+        hs.reproduce.write_pages(options.out, catalogue)
         print(f"pages: {options.out / 'index.md'}")
         return Results({"pages": options.out / "index.md"})
     if options.list or not (options.items or options.all):
@@ -47,11 +64,11 @@ def run_reproduce(options: argparse.Namespace) -> Results:
     if options.epochs is not None:
         check_integer("--epochs", options.epochs, 1)
     entries = [catalogue[name] for name in options.items] if options.items else chosen
-    problems = {entry.id: missing(entry, options.data) for entry in entries}
+    problems = {entry.id: hs.reproduce.missing(entry, options.data) for entry in entries}
     for name in options.items:
         if problems[name]:
             raise ValueError(f"{name} cannot run: {problems[name]}")
-    how = RunOptions(
+    how = hs.reproduce.RunOptions(
         data=options.data,
         seeds=seeds,
         epochs=options.epochs,
@@ -64,8 +81,9 @@ def run_reproduce(options: argparse.Namespace) -> Results:
     torch.set_num_threads(1)
     results: dict[str, Result] = {}
     errors: dict[str, str] = {}
-    for entry, found in run_entries([entry for entry in entries if not problems[entry.id]], options.out, how):
-        if isinstance(found, Result):
+    ready = [entry for entry in entries if not problems[entry.id]]
+    for entry, found in hs.reproduce.run_entries(ready, options.out, how):
+        if isinstance(found, hs.reproduce.Result):
             results[entry.id] = found
             _print_result(found, options.out)
         elif options.items:
@@ -74,18 +92,18 @@ def run_reproduce(options: argparse.Namespace) -> Results:
             errors[entry.id] = str(found)
             print(f"  {found}", flush=True)
     if results and not is_installed("matplotlib"):
-        print(f"\n{NO_PICTURES}")
-    write_pages(options.out, catalogue)
+        print(f"\n{hs.plots.NO_PICTURES}")
+    hs.reproduce.write_pages(options.out, catalogue)
     return _sum_up(entries, results, errors, problems, options.out)
 
 
 def _print_list(entries: Sequence[Entry], data: Path | None, folder: Path) -> Results:
     """Every item with its kind and the verdict of its stored result: of `folder`, or else that of this version."""
-    results = shipped_results() | read_results(folder)
+    results = hs.reproduce.shipped_results() | hs.reproduce.read_results(folder)
     width = max((len(entry.id) for entry in entries), default=0)
     items = []
     for entry in entries:
-        problem, result = missing(entry, data), results.get(entry.id)
+        problem, result = hs.reproduce.missing(entry, data), results.get(entry.id)
         word = "not run" if result is None else result.state
         shown = _COLOURS.get(word, str)(f"{word:<12}")
         text = f"{entry.title}{f'  [{problem}]' if problem else ''}"
@@ -120,7 +138,7 @@ def _sum_up(
         if entry.id in errors:
             line = f"failed: {errors[entry.id]}"
         elif result is not None:
-            line = f"{state(entry, result)}, {result.seconds:g} s"
+            line = f"{hs.reproduce.state(entry, result)}, {result.seconds:g} s"
         else:
             line = problems[entry.id]
         print(wrapped(f"{entry.id:<{width}}  {entry.kind:<12}  ", line))

@@ -5,6 +5,7 @@ one that judges trained networks is a function of `Evidence`, with `@experiment(
 """
 
 from hypersphere.reproduce.catalogue import KINDS, Catalogue, Entry, Paper, load_catalogue
+from hypersphere.reproduce.findings_table import findings_table
 from hypersphere.reproduce.job import Job, find_item, item, item_ids
 from hypersphere.reproduce.outcome import Finding, Outcome, Theorem
 from hypersphere.reproduce.pages import state, write_pages
@@ -27,6 +28,7 @@ __all__ = [
     "Theorem",
     "draw_toy",
     "find_item",
+    "findings_table",
     "item",
     "item_ids",
     "load_catalogue",

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from hypersphere.core import Reporter
 from hypersphere.reproduce.experiment.verdict import Verdict, exactly
 
 if TYPE_CHECKING:
@@ -69,4 +70,9 @@ class Theorem:
     """What `hypersphere theory` computes under one name: its line, and what computes it."""
 
     title: str
-    compute: Callable[[], Outcome]
+    compute: Callable[..., Outcome]
+    in_parts: bool = False
+
+    def run(self, progress: Reporter | None = None) -> Outcome:
+        """Compute it; where that takes long, `progress(done, total)` is told of its parts."""
+        return self.compute(progress) if self.in_parts else self.compute()

@@ -1,5 +1,6 @@
 """What the papers prove or show in small, computed: mathematics alone. Tables and figures of it are in `reproduce`."""
 
+from hypersphere.theory.advice_text import advice_lines, judgement_lines
 from hypersphere.theory.advisor import Advice, Choice, Imbalance, advise, margins_for, recommended_scale, warn
 from hypersphere.theory.collapse import NeuralCollapse, neural_collapse
 from hypersphere.theory.decision_margins import cap_boundary, decide, equatorial_prototypes
@@ -70,6 +71,7 @@ __all__ = [
     "Solution",
     "ToyLoss",
     "ToySolution",
+    "advice_lines",
     "advise",
     "best_of",
     "best_probability",
@@ -84,6 +86,7 @@ __all__ = [
     "explorer_page",
     "gm_bound",
     "half_nearest_angle",
+    "judgement_lines",
     "largest_sample_margin",
     "least_energy",
     "least_loss",

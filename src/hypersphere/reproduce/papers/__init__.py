@@ -22,10 +22,14 @@ THEOREMS: Mapping[str, Theorem] = {
         "loss curves, planes, bias and gradients (SphereFace2 Figs. 3, 6, Table 13)", sphereface2.theorems.statements
     ),
     "largest-margins": Theorem(
-        "Lemma 2.1, Theorems 2.2-3.5, optimised from random starts (LM-Softmax)", largest_margins.theorems.statements
+        "Lemma 2.1, Theorems 2.2-3.5, optimised from random starts (LM-Softmax)",
+        largest_margins.theorems.statements,
+        in_parts=True,
     ),
     "tammes": Theorem(
-        "best packings of k points in 3-D, k up to 20 (LM-Softmax eq. 2.3)", largest_margins.theorems.packings
+        "best packings of k points in 3-D, k up to 20 (LM-Softmax eq. 2.3)",
+        largest_margins.theorems.packings,
+        in_parts=True,
     ),
 }
 """What `hypersphere theory` computes, by name."""

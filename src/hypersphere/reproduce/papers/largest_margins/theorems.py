@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
+from hypersphere.core import Reporter
 from hypersphere.plots import Line, Panel, draw_panels, draw_spheres
 from hypersphere.reproduce.job import Job, item
 from hypersphere.reproduce.outcome import Finding, Outcome, checked, number
@@ -49,9 +50,14 @@ _SHARED: dict[str, tuple[str, dict[str, Any]]] = {
 }
 
 
-def statements() -> Outcome:
+def statements(progress: Reporter | None = None) -> Outcome:
     """Every statement that can be optimised, against its bound."""
-    findings = [*_energies(), *_margins(), *_risks(), *_imbalanced(), _collapse()]
+    findings: list[Finding] = []
+    parts = (_energies, _margins, _risks, _imbalanced, _collapse)
+    for done, part in enumerate(parts, start=1):
+        findings += part()
+        if progress is not None:
+            progress(done, len(parts))
     notes = [
         "k = 4 classes in 3-D (5 in 4-D for the energies), the best of a few random starts, L-BFGS in float64; R_sm by "
         "Adam. Theorem 3.2's bound is taken with the sign of its proof (errata). ArcFace has a kink at angle 0, so it "
@@ -120,13 +126,13 @@ def _imbalanced() -> list[Finding]:
     ]
 
 
-def _collapse() -> Finding:
+def _collapse() -> list[Finding]:
     options = dict(_GM)
     found = best_of(lambda seed: least_risk("gm_softmax", _BALANCED, _DIM, options=options, seed=seed), 2)
     assert found.features is not None
     measured = neural_collapse(found.features, _BALANCED, found.prototypes)
     worst = max(vars(measured).values())
-    return checked("neural collapse: the largest of NC1-NC4", f"{worst:.0e}", worst < 1e-3, "0")
+    return [checked("neural collapse: the largest of NC1-NC4", f"{worst:.0e}", worst < 1e-3, "0")]
 
 
 def _near(solution: Solution) -> bool:
@@ -150,9 +156,13 @@ def _draw_collapsed() -> Figure:
     return draw_panels([panel], width=5.4, height=3.8)
 
 
-def packings() -> Outcome:
+def packings(progress: Reporter | None = None) -> Outcome:
     """The best packings of up to 20 points in 3-D (Tammes), beside the best known."""
-    found = {count: packing_degrees(count) for count in BEST_KNOWN}
+    found = {}
+    for count in BEST_KNOWN:
+        found[count] = packing_degrees(count)
+        if progress is not None:
+            progress(len(found), len(BEST_KNOWN))
     findings = []
     for count, best in BEST_KNOWN.items():
         what, ours, known = f"k = {count}, degrees", f"{found[count]:.4f}", f"{best:.4f}"
