@@ -31,8 +31,8 @@ ROOMS = [
 ]
 FILES = sorted(SOURCE.rglob("*.py"))
 
-UNPICKLERS = {"data/formats/packs.py": "_PlainUnpickler", "distributed/tensor_shards.py": "_Unpickler"}
-"""The only files that may import `pickle`, each with its one unpickler."""
+UNPICKLERS = {"data/formats/packs.py": "_PlainUnpickler"}
+"""The only file that may import `pickle`, with its one unpickler."""
 
 PICKLERS = {"_pickle", "cloudpickle", "dill", "joblib", "marshal", "pickle", "shelve"}
 

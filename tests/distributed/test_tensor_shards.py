@@ -1,22 +1,20 @@
-"""Checkpoints that re-shard: what P processes write, Q processes read bit for bit; and no file can make us run it."""
+"""Checkpoints that re-shard: what P processes write, Q processes read bit for bit; and forged files are refused."""
 
-import contextlib
 import hashlib
 import json
-import os
-import pickle
+import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 from torch import Tensor, distributed
-from torch.distributed.checkpoint import FileSystemReader  # type: ignore[attr-defined]
-from torch.distributed.checkpoint.metadata import _MEM_FORMAT_ENCODING, BytesStorageMetadata, Metadata
 
 import hypersphere as hs
 from hypersphere.distributed import is_sharded
 from hypersphere.distributed.tensor_shards import check_shards, load_shards, read_shards, save_shards
+from hypersphere.training import Trainer, recipe_from_table
 from hypersphere.training.shard_state import load_replicated_state, load_state, replicated_state, save_state
 from tests.heads.shard_worker import run_processes
 
@@ -90,8 +88,9 @@ def test_what_some_processes_save_others_load(tmp_path: Path) -> None:
             assert not differing(whole(head, optimizer), saved["whole"]), "without any process group"
             tensors = read_shards(tmp_path / f"{kind}-{stop}")
             assert torch.equal(tensors["head.weight"], saved["whole"]["weight"])
-    assert len(list((tmp_path / "sgd-2").glob("*.distcp"))) == 3, "each process writes its own rows"
-    assert str(tmp_path).encode() not in (tmp_path / "sgd-2" / ".metadata").read_bytes()
+    files = list((tmp_path / "sgd-2").glob("*.safetensors"))
+    assert len({path.name[:11] for path in files}) == 3, "each process writes its own rows"
+    assert not any(str(tmp_path).encode() in path.read_bytes() for path in files)
 
 
 @pytest.fixture
@@ -100,80 +99,96 @@ def saved(tmp_path: Path) -> Path:
     return tmp_path / "shards"
 
 
-class Runs:
-    """Unpickled freely, it makes a file."""
+def forge(folder: Path, change: Callable[[dict[str, Any], list[list[int]]], None]) -> None:
+    """Rewrite the header of the only file, with a digest that fits.
 
-    def __init__(self, path: Path) -> None:
-        self.path = path
+    Args:
+        folder: of one tensor `a`.
+        change: of the header, and of the offsets of `a` in it.
+    """
+    (path,) = folder.glob("*.safetensors")
+    data = path.read_bytes()
+    length = int.from_bytes(data[:8], "little")
+    header = json.loads(data[8 : 8 + length])
+    places = json.loads(header["__metadata__"]["DCP_SHARDING_INFO"])
+    change(header, places)
+    header["__metadata__"].setdefault("DCP_SHARDING_INFO", json.dumps(places))
+    text = json.dumps(header).encode()
+    path.write_bytes(len(text).to_bytes(8, "little") + text + data[8 + length :])
+    sign(folder)
 
-    def __reduce__(self) -> Any:
-        return os.mkdir, (str(self.path),)
 
-
-def with_index(folder: Path, index: Any) -> None:
-    """Replace the index, with digests that fit."""
-    (folder / ".metadata").write_bytes(index if isinstance(index, bytes) else pickle.dumps(index))
-    digests = {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in folder.iterdir()}
-    del digests["digests.json"]
+def sign(folder: Path) -> None:
+    """Write the digests of the files as they are."""
+    digests = {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in folder.glob("*.safetensors")}
     (folder / "digests.json").write_text(json.dumps(digests))
 
 
-def index_of(folder: Path) -> Any:
-    return pickle.loads((folder / ".metadata").read_bytes())
+def moved(offset: Any) -> Callable[[dict[str, Any], Any], None]:
+    def change(header: dict[str, Any], places: Any) -> None:
+        del header["__metadata__"]["DCP_SHARDING_INFO"]
+        places["a"]["saved_offsets"] = offset
+
+    return change
 
 
-@pytest.mark.parametrize("where", ["alone", "planner_data", "a tensor"])
-def test_an_index_that_would_run_something_is_refused(saved: Path, tmp_path: Path, where: str) -> None:
-    trap: Any = Runs(tmp_path / "ran")
-    if where != "alone":
-        index = index_of(saved)
-        if where == "planner_data":
-            index.planner_data = trap
-        else:
-            index.state_dict_metadata["a"] = trap
-        trap = index
-    with_index(saved, trap)
+def replaced(text: str) -> Callable[[dict[str, Any], Any], None]:
+    def change(header: dict[str, Any], places: Any) -> None:
+        header["__metadata__"]["DCP_SHARDING_INFO"] = text
+
+    return change
+
+
+def larger(header: dict[str, Any], places: Any) -> None:
+    header["a"]["shape"] = [2**40, 3]
+
+
+@pytest.mark.parametrize(
+    ("change", "why"),
+    [
+        (moved([2**40, 0]), "but the files have 6 numbers of it"),
+        (moved([-1, 0]), "has rows at -1"),
+        (moved([2**62, 2**62]), "refused"),
+        (moved([1, 0]), r"'a' is \(4, 2\), but the files have 6"),
+        (moved("x"), "refused"),
+        (moved(None), "refused"),
+        (replaced("{}"), "refused"),
+        (replaced("[" * 100_000), "refused"),
+        (replaced("no json"), "refused"),
+        (larger, "refused"),
+    ],
+)
+def test_a_forged_header_is_refused_and_takes_no_memory(
+    saved: Path, change: Callable[[dict[str, Any], Any], None], why: str
+) -> None:
+    forge(saved, change)
     for call in (check_shards, read_shards, lambda folder: load_shards(folder, {"a": torch.zeros(3, 2)})):
-        with pytest.raises(ValueError, match=r"refused \(it asks for posix.mkdir"):
+        with pytest.raises(ValueError, match=why):
             call(saved)
-    assert not (tmp_path / "ran").exists()
-    with contextlib.suppress(AttributeError):
-        FileSystemReader(saved).read_metadata()
-    assert (tmp_path / "ran").exists(), "torch's own reader would have run it: the trap works"
 
 
-CHANGED: list[tuple[Any, str, Any]] = [
-    (Metadata, "changed", (None, {"changed": 1})),
-    (torch.serialization._get_layout, "changed", {"changed": 1}),
-    (_MEM_FORMAT_ENCODING.TORCH_CHANNELS_LAST, "changed", {"changed": 1}),
-]
-
-
-@pytest.mark.parametrize(("target", "name", "state"), CHANGED, ids=["class", "function", "member"])
-def test_an_index_cannot_change_what_it_names(saved: Path, target: Any, name: str, state: Any) -> None:
-    """BUILD sets attributes, also of an object that the unpickler only looked up: they would outlive the file."""
-    data = pickle.dumps(target, 2)[:-1] + pickle.dumps(state, 2)[2:-1] + pickle.BUILD + pickle.STOP
-    assert pickle.loads(data) is target
-    assert getattr(target, name) == 1, "Python's own unpickler would have done it: the trap works"
-    delattr(target, name)
-    with_index(saved, data)
-    with pytest.raises(ValueError, match="refused .it changes"):
+def test_files_that_nobody_signed_are_refused(saved: Path) -> None:
+    (path,) = saved.glob("*.safetensors")
+    other = path.with_name(path.name.replace("shard-00001", "shard-00002"))
+    other.write_bytes(path.read_bytes())
+    with pytest.raises(ValueError, match="shard-00002.*: it is not in digests.json"):
         read_shards(saved)
-    assert not hasattr(target, name)
-
-
-def test_an_index_with_holes_is_refused(saved: Path) -> None:
-    for path in (("storage_data",), ("state_dict_metadata", "a", "size"), ("state_dict_metadata", "a", "properties")):
-        index = index_of(saved)
-        owner = index
-        for key in path[:-1]:
-            owner = owner[key] if isinstance(owner, dict) else getattr(owner, key)
-        vars(owner).pop(path[-1])
-        kept = (saved / ".metadata").read_bytes()
-        with_index(saved, index)
-        with pytest.raises(ValueError, match="refused"):
+    sign(saved)
+    with pytest.raises(ValueError, match=r"'a' is \(3, 2\), but the files have 12 numbers of it"):
+        read_shards(saved)
+    other.unlink()
+    for name in ("../other.safetensors", "/etc/passwd", ".metadata"):
+        (saved / "digests.json").write_text(json.dumps({name: "0"}))
+        with pytest.raises(ValueError, match="is no file of shards"):
             read_shards(saved)
-        (saved / ".metadata").write_bytes(kept)
+
+
+def test_what_shards_need_is_told_before_a_run_starts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "safetensors", None)
+    recipe = recipe_from_table({"head": {"name": "softmax", "sharded": True}, "train": {"steps": 1}})
+    with pytest.raises(ModuleNotFoundError, match="a checkpoint of sharded classes needs safetensors"):
+        Trainer(recipe, tmp_path / "run")
+    assert not (tmp_path / "run").exists()
 
 
 def test_a_state_of_another_head_changes_nothing(tmp_path: Path) -> None:
@@ -187,60 +202,6 @@ def test_a_state_of_another_head_changes_nothing(tmp_path: Path) -> None:
         with pytest.raises(ValueError, match=why):
             load_state(tmp_path / "state", other, fresh)
         assert not fresh.state
-
-
-def test_only_tensors_in_files_of_the_folder(saved: Path) -> None:
-    index = index_of(saved)
-    info = next(iter(index.storage_data.values()))
-    for path in ("../other.distcp", "/etc/passwd", "__0_0.distcp/../x"):
-        info.relative_path = path
-        with_index(saved, index)
-        with pytest.raises(ValueError, match="it names a file outside the folder"):
-            read_shards(saved)
-    info.relative_path, info.transform_descriptors = "__0_0.distcp", ["zstd"]
-    with_index(saved, index)
-    with pytest.raises(ValueError, match="transformed by"):
-        read_shards(saved)
-    info.transform_descriptors = None
-    index.state_dict_metadata["code"] = BytesStorageMetadata()
-    with_index(saved, index)
-    with pytest.raises(ValueError, match="BytesStorageMetadata, which no index of tensors needs"):
-        read_shards(saved)
-    with_index(saved, [1, 2])
-    with pytest.raises(ValueError, match="no index of tensors"):
-        read_shards(saved)
-
-
-@pytest.mark.parametrize("size", [(2**40, 3), (-1, 3), (2**62, 2**62)])
-def test_no_memory_is_taken_for_shapes_without_data(saved: Path, size: tuple[int, ...]) -> None:
-    index = index_of(saved)
-    next(iter(index.state_dict_metadata.values())).size = torch.Size(size)
-    with_index(saved, index)
-    with pytest.raises(ValueError, match=r"refused \((its tensors take|.* has the shape)"):
-        read_shards(saved)
-
-
-def test_no_memory_is_taken_for_a_stated_byte_array(saved: Path) -> None:
-    with_index(saved, [])
-    (saved / ".metadata").write_bytes(pickle.PROTO + b"\5" + pickle.BYTEARRAY8 + (2**60).to_bytes(8, "little"))
-    digests = json.loads((saved / "digests.json").read_text())
-    digests[".metadata"] = hashlib.sha256((saved / ".metadata").read_bytes()).hexdigest()
-    (saved / "digests.json").write_text(json.dumps(digests))
-    with pytest.raises(ValueError, match="holds a byte array"):
-        read_shards(saved)
-
-
-def test_a_file_of_data_cannot_run_anything(saved: Path, tmp_path: Path) -> None:
-    data = saved / "__0_0.distcp"
-    torch.save(Runs(tmp_path / "ran"), data)
-    with pytest.raises(ValueError, match="missing or damaged"):
-        read_shards(saved)
-    index = index_of(saved)
-    next(iter(index.storage_data.values())).length = data.stat().st_size
-    with_index(saved, index)
-    with pytest.raises(ValueError, match=r"not readable \(process 0: Weights only load failed"):
-        read_shards(saved)
-    assert not (tmp_path / "ran").exists()
 
 
 def test_damage_is_found_and_a_failed_save_leaves_the_old_one(saved: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -259,15 +220,15 @@ def test_damage_is_found_and_a_failed_save_leaves_the_old_one(saved: Path, monke
         load_shards(saved, {"b": torch.zeros(3, 2)})
     with pytest.raises(ValueError, match=r"'a' is torch.float32 \(3, 2\), not torch.float32 \(2, 2\)"):
         load_shards(saved, {"a": torch.zeros(2, 2)})
-    data = saved / "__0_0.distcp"
+    (data,) = saved.glob("*.safetensors")
     data.write_bytes(data.read_bytes()[:-1] + b"x")
     with pytest.raises(ValueError, match="missing or damaged"):
         check_shards(saved)
     save_shards(saved, {"a": torch.zeros(3, 2)})
     digests = json.loads((saved / "digests.json").read_text())
-    del digests["__0_0.distcp"]
+    del digests[data.name]
     (saved / "digests.json").write_text(json.dumps(digests))
-    with pytest.raises(ValueError, match="it names '__0_0.distcp', which digests.json does not"):
+    with pytest.raises(ValueError, match="it is not in digests.json"):
         check_shards(saved)
     (saved / "digests.json").unlink()
     with pytest.raises(ValueError, match="digests.json is missing"):

@@ -13,7 +13,6 @@ import torch
 
 from hypersphere.data import PackSource, decode
 from hypersphere.data.image_limits import MAX_MEMORY
-from hypersphere.distributed import read_shards, save_shards
 from hypersphere.training import Checkpoints
 from hypersphere.training.checkpoints import load_weights
 from tests.data.samples import picture, saved
@@ -134,7 +133,7 @@ def call_pickle(rng: random.Random, folder: Path) -> str | None:
     marker = folder / "ran"
     data = hostile_pickle(rng, marker)
     try:
-        rng.choice((_as_pack, _as_weights, _as_zip, _as_checkpoint, _as_index))(data, folder)
+        rng.choice((_as_pack, _as_weights, _as_zip, _as_checkpoint))(data, folder)
     finally:
         if marker.exists():
             marker.unlink()
@@ -177,17 +176,6 @@ def _as_checkpoint(data: bytes, folder: Path) -> None:
     kept.load(3)
 
 
-def _as_index(data: bytes, folder: Path) -> None:
-    from tests.fuzz.run_surfaces import with_digests
-
-    shards = folder / "s"
-    save_shards(shards, {"x": torch.zeros(2, 2)})
-    files = {f"s/{path.name}": path.read_bytes() for path in shards.iterdir()}
-    for name, content in with_digests(files, {"s/.metadata": data}).items():
-        (folder / name).write_bytes(content or b"")
-    read_shards(shards)
-
-
 HOSTILE: list[Surface] = [
     CallSurface("image bombs", 60, call_bomb, "limits of time and memory", words=("bomb.img",), memory=MAX_MEMORY),
     CallSurface(
@@ -195,6 +183,6 @@ HOSTILE: list[Surface] = [
         300,
         call_pickle,
         "nothing of the file's is run",
-        words=("a.bin", "weights.pt", "step-", "s/"),
+        words=("a.bin", "weights.pt", "step-"),
     ),
 ]

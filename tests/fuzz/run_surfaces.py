@@ -250,7 +250,7 @@ RUNS: list[Surface] = [
         make_shards,
         lambda folder: read_shards(folder / "s"),
         promise="errors only: a forger can write any weights",
-        only=("s/.metadata", "s/*.distcp"),
+        only=("s/*.safetensors",),
         seal=with_digests,
     ),
     FileSurface(

@@ -18,6 +18,7 @@ from hypersphere.backbones.resnet import ResNet
 from hypersphere.core import check_finite_number
 from hypersphere.data import ClassBalancedBatches, IdentityBatches, ImageSource, ShuffledBatches
 from hypersphere.distributed import World
+from hypersphere.distributed.tensor_shards import check_shards_supported
 from hypersphere.heads import Head, PairLoss, create_head, create_loss
 from hypersphere.losses import OBJECTIVES
 from hypersphere.optim import RowAdamW, RowSGD
@@ -38,6 +39,8 @@ def check_parts(recipe: Recipe) -> None:
 
     What depends on the number of classes is left to `make_head`.
     """
+    if sharded_head(recipe):
+        check_shards_supported()
     create = partial(create_backbone, input_size=recipe.data.size, channels=1 if recipe.data.grey else 3)
     with torch.device("meta"):
         create(**recipe.backbone)
