@@ -403,3 +403,20 @@ def test_fixed_prototypes_are_sampled_too() -> None:
 def test_a_share_is_a_number_up_to_one(share: Any) -> None:
     with pytest.raises(ValueError, match="sample"):
         make("arcface", sample=share)
+
+
+@pytest.mark.parametrize("name", ["softmax", "label_smoothing", "label_aware_smoothing", "focal", "sphereface2"])
+def test_a_bias_is_taken_once_a_call(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Taken twice, its gradient would be rounded twice on its way to the parameter's dtype."""
+    taken: list[Tensor] = []
+    real = Batch.shard_of
+
+    def spy(batch: Batch, per_class: Tensor) -> Tensor:
+        taken.append(per_class)
+        return real(batch, per_class)
+
+    monkeypatch.setattr(Batch, "shard_of", spy)
+    more: dict[str, Any] = {"bias": "class"} if name == "sphereface2" else OPTIONS.get(name, {})
+    head = hs.create_head(name, dim=D, num_classes=C, sample=0.5, **more)
+    head(torch.randn(4, D), torch.tensor([0, 1, 1, -1]))
+    assert len(taken) == 1

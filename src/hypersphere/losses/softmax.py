@@ -56,27 +56,26 @@ class Softmax(SampleLoss):
             nn.init.uniform_(self.bias, -1 / math.sqrt(self.dim), 1 / math.sqrt(self.dim))
 
     def samples(self, batch: Batch) -> Tensor:
-        negatives, z_y = self.scores(batch)
+        negatives, z_y = self.scores(batch, self.biases(batch))
         return softplus(negatives - z_y)
 
-    def scores(self, batch: Batch) -> tuple[Tensor, Tensor]:
+    def scores(self, batch: Batch, bias: Tensor | None) -> tuple[Tensor, Tensor]:
         """Return log sum_{j != y} e^{z_j} and z_y, with z_j = w_j.x + b_j."""
-        bias = self._bias(batch)
         negatives = batch.reduce("logsumexp", bias=bias, normalize_embeddings=False, normalize_prototypes=False)
         return negatives.value, negatives.target if bias is None else negatives.target + batch.at_labels(bias)
 
-    def mean_of_others(self, batch: Batch, z_y: Tensor) -> Tensor:
+    def mean_of_others(self, batch: Batch, bias: Tensor | None, z_y: Tensor) -> Tensor:
         """Return the mean of z_j over j != y, as the score of the sum of all prototypes: no pass over the classes."""
-        bias = self._bias(batch)
         total = product(batch.embeddings, batch.total(batch.prototypes)[None])[:, 0]
         if bias is not None:
             total = total + batch.total(bias)
         return (total - z_y) / (batch.num_classes - 1)
 
     def logits(self, batch: Batch) -> Logits:
-        return Logits(bias=self._bias(batch), normalize_embeddings=False, normalize_prototypes=False)
+        return Logits(bias=self.biases(batch), normalize_embeddings=False, normalize_prototypes=False)
 
-    def _bias(self, batch: Batch) -> Tensor | None:
+    def biases(self, batch: Batch) -> Tensor | None:
+        """Return b_j of the classes of `batch.prototypes`; called once a loss, so that its gradient is rounded once."""
         return None if self.bias is None else batch.shard_of(self.bias)
 
 
@@ -110,8 +109,9 @@ class LabelSmoothing(Softmax):
         self.smoothing = _check_smoothing("smoothing", smoothing) * (num_classes - 1) / num_classes
 
     def samples(self, batch: Batch) -> Tensor:
-        negatives, z_y = self.scores(batch)
-        return softplus(negatives - z_y) + self.smoothing * (z_y - self.mean_of_others(batch, z_y))
+        bias = self.biases(batch)
+        negatives, z_y = self.scores(batch, bias)
+        return softplus(negatives - z_y) + self.smoothing * (z_y - self.mean_of_others(batch, bias, z_y))
 
 
 @OBJECTIVES.register("label_aware_smoothing")
@@ -168,9 +168,10 @@ class LabelAwareSmoothing(Softmax):
         self.register_buffer("class_smoothing", by_class, persistent=False)
 
     def samples(self, batch: Batch) -> Tensor:
-        negatives, z_y = self.scores(batch)
+        bias = self.biases(batch)
+        negatives, z_y = self.scores(batch, bias)
         e_y = batch.at_labels(self.class_smoothing)
-        return softplus(negatives - z_y) + e_y * (z_y - self.mean_of_others(batch, z_y))
+        return softplus(negatives - z_y) + e_y * (z_y - self.mean_of_others(batch, bias, z_y))
 
 
 def _check_smoothing(name: str, value: float) -> float:
@@ -207,7 +208,7 @@ class Focal(Softmax):
         self.gamma = check_range("gamma", gamma, 0)
 
     def samples(self, batch: Batch) -> Tensor:
-        negatives, z_y = self.scores(batch)
+        negatives, z_y = self.scores(batch, self.biases(batch))
         entropy = softplus(negatives - z_y)
         missed = (-torch.expm1(-entropy)).clamp(min=torch.finfo(entropy.dtype).tiny)
         return missed**self.gamma * entropy
