@@ -62,6 +62,8 @@ def test_links_lead_somewhere(tmp_path: Path) -> None:
 
 def test_files_that_documents_name_are_there() -> None:
     for page in check_links.pages():
+        if page.name == "CHANGELOG.md":  # it may tell of files that were
+            continue
         for name in re.findall(r"`([a-z_]+/[\w./-]+\.(?:py|toml|md|css|js))`", page.read_text()):
             folders = (ROOT, ROOT / "src" / "hypersphere", ROOT / "docs", ROOT / "tests")
             assert any((folder / name).exists() for folder in folders), f"{page.name}: {name}"
