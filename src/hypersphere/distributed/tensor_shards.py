@@ -178,7 +178,7 @@ def _rank(group: ProcessGroup | None) -> int:
 
 
 def _gathered(mine: dict[str, str], group: ProcessGroup | None) -> dict[str, str]:
-    """The entries of all processes; whoever asks waits for all."""
+    """Return the entries of all processes; whoever asks waits for all."""
     if not _several():
         return mine
     of_all: list[dict[str, str]] = [{} for _ in range(distributed.get_world_size(group))]
@@ -187,7 +187,7 @@ def _gathered(mine: dict[str, str], group: ProcessGroup | None) -> dict[str, str
 
 
 def _synced(path: Path) -> str:
-    """The digest of a file that is now durable: torch syncs it before the last bytes leave its buffer."""
+    """Return the digest of a file that is now durable: torch syncs it before the last bytes leave its buffer."""
     sync_file(path)
     return file_digest(path)
 

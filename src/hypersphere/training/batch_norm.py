@@ -12,12 +12,12 @@ _INITIAL_SHARE = 1e-4
 
 
 def keeps_statistics(network: nn.Module) -> bool:
-    """Whether a network has BatchNorm layers with running statistics."""
+    """Return whether a network has BatchNorm layers with running statistics."""
     return bool(_layers(network))
 
 
 def is_lagging(network: nn.Module) -> bool:
-    """Whether running statistics still hold a share of the values that they began with.
+    """Return whether running statistics still hold a share of the values that they began with.
 
     After n updates with momentum m (1 - m)^n of mean 0 and variance 1 is left. More than 1e-4 of it, fewer than 88
     updates with m = 0.1, can be all there is to see where the true variances are small.

@@ -64,7 +64,7 @@ def check_split(recipe: Recipe, world: World) -> None:
 
 
 def make_backbone(recipe: Recipe, start: Path | None) -> nn.Module:
-    """The network, with the weights it starts from, frozen where the recipe says so."""
+    """Return the network, with the weights it starts from, frozen where the recipe says so."""
     data, settings = recipe.data, recipe.train
     network = create_backbone(input_size=data.size, channels=1 if data.grey else 3, **recipe.backbone)
     if start is not None:
@@ -80,7 +80,7 @@ def make_backbone(recipe: Recipe, start: Path | None) -> nn.Module:
 
 
 def _load_file(network: nn.Module, weights: dict[str, Tensor]) -> None:
-    """Weights that others trained: a ResNet's may have ImageNet's classifier, and no neck and no projection yet."""
+    """Load weights that others trained; a ResNet's may have ImageNet's classifier, but no neck and no projection."""
     if isinstance(network, ResNet):
         kept = {key: value for key, value in network.state_dict().items() if key.startswith(_NEW_IN_RESNET)}
         weights = kept | {key: value for key, value in weights.items() if not key.startswith("fc.")}
@@ -88,7 +88,7 @@ def _load_file(network: nn.Module, weights: dict[str, Tensor]) -> None:
 
 
 def sharded_head(recipe: Recipe) -> bool:
-    """Whether the classes are shared out over the processes, however many there are."""
+    """Return whether the classes are shared out over the processes, however many there are."""
     sharded = recipe.head.get("sharded", False)
     if not isinstance(sharded, bool):
         raise ValueError(f"head.sharded={sharded!r} must be true or false")
@@ -96,7 +96,7 @@ def sharded_head(recipe: Recipe) -> bool:
 
 
 def make_head(recipe: Recipe, source: ImageSource, start: Path | None, world: World) -> Head:
-    """The head, with class counts where its loss asks for them, and the start run's state where it is to be kept.
+    """Return the head, with class counts where its loss needs them, and the start run's state where it is kept.
 
     Its products are as narrow as the network's, unless the recipe says otherwise: so a GPU takes the fused engine.
     """
@@ -128,7 +128,7 @@ def make_head(recipe: Recipe, source: ImageSource, start: Path | None, world: Wo
 
 
 def make_neck_losses(recipe: Recipe) -> list[tuple[float, PairLoss]]:
-    """The weighted losses on the features before the network's neck."""
+    """Return the weighted losses on the features before the network's neck."""
     if recipe.before_neck and not recipe.backbone.get("bnneck", False):
         raise ValueError("before_neck needs a network with a neck: backbone.bnneck=true (resnet50, cnn4)")
     made = []
@@ -148,7 +148,7 @@ def start_of(recipe: Recipe, folder: Path) -> Path | None:
 
 
 def make_optimizer(recipe: Recipe, backbone: nn.Module, head: Head) -> torch.optim.Optimizer:
-    """The optimizer; each group's `base` is its learning rate before the schedule."""
+    """Return the optimizer; each group's `base` is its learning rate before the schedule."""
     settings = recipe.optimizer
     trained = [p for p in backbone.parameters() if p.requires_grad]
     own = [p for name, p in head.named_parameters() if name != "weight" and p.requires_grad]
@@ -188,7 +188,7 @@ def make_scaler(recipe: Recipe, world: World) -> torch.amp.GradScaler:
 
 
 def make_batches(recipe: Recipe, source: ImageSource, world: World) -> Batches:
-    """The order of the images: this process's part of every batch."""
+    """Return the order of the images: this process's part of every batch."""
     settings, labels = recipe.train, np.asarray(source.labels)
     share: dict[str, Any] = {"seed": settings.seed, "rank": world.rank, "world_size": world.size}
     if settings.sampler == "identity":
@@ -205,7 +205,7 @@ def make_batches(recipe: Recipe, source: ImageSource, world: World) -> Batches:
 
 
 def total_steps(recipe: Recipe, batches: Batches) -> int:
-    """How many optimizer steps the run has."""
+    """Return how many optimizer steps the run has."""
     settings = recipe.train
     if settings.steps is not None:
         return settings.steps

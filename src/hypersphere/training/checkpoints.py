@@ -65,15 +65,15 @@ class Checkpoints:
         return path
 
     def shards(self, step: int) -> Path:
-        """The folder for what has a row per class; to be written before `save`."""
+        """Return the folder for what has a row per class; to be written before `save`."""
         return self._path(step).with_suffix(".shards")
 
     def steps(self) -> list[int]:
-        """The steps of all complete checkpoints, oldest first."""
+        """Return the steps of all complete checkpoints, oldest first."""
         return [step for step in self._named() if not isinstance(self._about(step), str)]
 
     def best(self) -> int | None:
-        """The step with the highest score; a checkpoint that cannot be looked at is named in a warning."""
+        """Return the step with the highest score; a checkpoint that cannot be looked at is named in a warning."""
         scored, left_out = [], []
         for step in self._named():
             about = self._about(step)
@@ -86,7 +86,7 @@ class Checkpoints:
         return max(scored)[1] if scored else None
 
     def load(self, step: int) -> dict[str, Any]:
-        """The state after `step` steps, verified: its digest, its step, and that its shards are its own."""
+        """Return the state after `step` steps, verified: its digest, its step, and that its shards are its own."""
         path, about = self._path(step), self._about(step)
         if isinstance(about, str):
             there = f"; there are {self.steps() or 'none'}" if step not in self._named() else ""
@@ -107,7 +107,7 @@ class Checkpoints:
         return state
 
     def load_newest(self, *, sharded: bool = False) -> tuple[int, dict[str, Any]] | None:
-        """The newest undamaged checkpoint, None if there is none; damaged ones are passed over with a warning.
+        """Return the newest undamaged checkpoint, None if there is none; damaged ones are passed over with a warning.
 
         Args:
             sharded: look at its folder of shards too.
@@ -134,11 +134,11 @@ class Checkpoints:
         return self._path(step).with_suffix(".json")
 
     def _named(self) -> list[int]:
-        """The steps of all files, complete or not, oldest first."""
+        """Return the steps of all files, complete or not, oldest first."""
         return sorted({int(match[1]) for path in self.folder.glob("step-*") if (match := _NAME.fullmatch(path.name))})
 
     def _about(self, step: int) -> dict[str, Any] | str:
-        """What the `.json` says; or, where the checkpoint does not count, why."""
+        """Return what the `.json` says; or, where the checkpoint does not count, why."""
         path, side = self._path(step), self._side(step)
         if not side.exists():
             return f"{path}: no complete checkpoint (its .json is missing)"
@@ -184,7 +184,7 @@ class Snapshots:
         self.steps = range(total - every * (count - 1), total + 1, every)
 
     def due(self, step: int) -> bool:
-        """Whether one is to be taken after this step."""
+        """Return whether one is to be taken after this step."""
         return step in self.steps
 
     def save(self, step: int, network: nn.Module) -> None:
@@ -195,7 +195,7 @@ class Snapshots:
         write_atomically(self._path(step), buffer.getvalue())
 
     def paths(self) -> tuple[Path, ...]:
-        """Those that are there, oldest first."""
+        """Return those that are there, oldest first."""
         return tuple(path for path in map(self._path, self.steps) if path.exists())
 
     def _path(self, step: int) -> Path:
@@ -220,7 +220,7 @@ def _check_directory(file: BinaryIO) -> None:
 
 
 def load_weights(path: str | Path) -> dict[str, torch.Tensor]:
-    """The weights of a network from a file of `torch.save`, read with `weights_only=True`."""
+    """Return the weights of a network from a file of `torch.save`, read with `weights_only=True`."""
     path = Path(path)
     if not path.is_file():
         raise ValueError(f"{path}: there is no such file")

@@ -15,7 +15,7 @@ from hypersphere.training.recipe import Recipe, load_recipe
 def compare_cells(
     path: str | Path, settings: Sequence[str], heads: Sequence[str], grid: Sequence[str], seeds: int
 ) -> list[tuple[str, list[Recipe]]]:
-    """Every cell of a table: its title, and its recipes over the seeds. All are checked before the first is trained.
+    """Return every cell of a table: its title, and its recipes over the seeds, all of them checked.
 
     Args:
         path: the recipe.
@@ -45,7 +45,7 @@ def compare_cells(
 
 
 def _split(values: str) -> list[str]:
-    """The values of an axis, cut at the commas outside brackets and quotes."""
+    """Return the values of an axis, cut at the commas outside brackets and quotes."""
     try:
         return [to_value(entry) for entry in tomllib.loads(f"values = [{values}]")["values"]]
     except tomllib.TOMLDecodeError:

@@ -41,7 +41,7 @@ class Trained:
 
 
 def newest_state(folder: Path) -> tuple[int, dict[str, Any]]:
-    """The step and the state of a run's best checkpoint where they were scored, of its newest otherwise."""
+    """Return the step and the state of a run's best checkpoint where they were scored, of its newest otherwise."""
     if not (folder / "recipe.toml").is_file() or not (folder / "checkpoints").is_dir():
         raise ValueError(f"{folder} is no run of `hypersphere train`: expected recipe.toml and checkpoints/ in it")
     checkpoints = Checkpoints(folder / "checkpoints")
@@ -53,7 +53,7 @@ def newest_state(folder: Path) -> tuple[int, dict[str, Any]]:
 
 
 def newest_head(folder: Path) -> dict[str, Tensor]:
-    """The state of the head of that checkpoint, with the prototypes of all processes."""
+    """Return the state of the head of that checkpoint, with the prototypes of all processes."""
     step, state = newest_state(folder)
     head: dict[str, Tensor] = dict(state["head"])
     shards = Checkpoints(folder / "checkpoints").shards(step)
@@ -63,7 +63,7 @@ def newest_head(folder: Path) -> dict[str, Tensor]:
 
 
 def load_run(folder: str | Path) -> tuple[Recipe, nn.Module]:
-    """The recipe of a run and its trained network, on the CPU in eval mode.
+    """Return the recipe of a run and its trained network, on the CPU in eval mode.
 
     The weights are those of the best checkpoint where they were scored, of the newest otherwise, verified by digest;
     and of them the moving average where the recipe keeps one.
@@ -98,7 +98,7 @@ def load_run(folder: str | Path) -> tuple[Recipe, nn.Module]:
 
 
 def run_contract(recipe: Recipe) -> Contract:
-    """How a run prepared its images, as a contract."""
+    """Return how a run prepared its images, as a contract."""
 
     def levels(value: float | tuple[float, ...]) -> tuple[float, ...]:
         return tuple(255 * each for each in (value if isinstance(value, tuple) else (value,)))
@@ -113,7 +113,7 @@ def run_contract(recipe: Recipe) -> Contract:
 
 
 def run_embedder(recipe: Recipe, network: nn.Module, device: str = "cpu", *, flip: str = "none") -> Embedder:
-    """A network as an embedder of images of its recipe's size, normalised to the bit as in training.
+    """Return a network as an embedder of images of its recipe's size, normalised to the bit as in training.
 
     Args:
         recipe: of the network.
@@ -153,7 +153,7 @@ def mean_embeddings(
     device: str = "cpu",
     progress: Reporter | None = None,
 ) -> npt.NDArray[np.float32]:
-    """The mean unit embedding of each identity, (num_classes, dim); images without identity are left out.
+    """Return the mean unit embedding of each identity, (num_classes, dim); images without identity are left out.
 
     Args:
         recipe, network: what `load_run` gave: size, channels and normalisation of the images are the recipe's.

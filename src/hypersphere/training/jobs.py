@@ -134,7 +134,7 @@ class _Steps:
 def training_fit(
     trained: Trained, recipe: Recipe, source: ImageSource | None, device: torch.device
 ) -> tuple[float, float]:
-    """How well a run has fitted its training images: the share that the head puts in their class, and mean ||x||.
+    """Return how well a run fitted its training images: the share that the head puts in their class, and mean ||x||.
 
     A run that has not fitted its training set tests nothing. Images are not augmented; those labelled -1 do not count.
     """
@@ -150,7 +150,7 @@ def training_fit(
 
 
 def machine_name(device: torch.device) -> str:
-    """The processor or card that computes, and torch's version."""
+    """Return the processor or card that computes, and torch's version."""
     name = torch.cuda.get_device_name(device) if device.type == "cuda" else f"{platform.machine()} CPU"
     return f"{name}, torch {torch.__version__.partition('+')[0]}"
 
@@ -202,7 +202,7 @@ class _Worker:
     steps: Any = None
 
     def begin(self) -> None:
-        """Called first in the worker: it takes its share of the machine.
+        """Take a share of the machine; the worker calls this first.
 
         Ctrl-C reaches every process of a terminal; only the one that started this one answers it, and ends this one.
         """

@@ -28,7 +28,7 @@ _WORDS = {
 
 
 def figures_in_words(figures: Mapping[str, float]) -> str:
-    """The figures of a step for a progress line."""
+    """Return the figures of a step for a progress line."""
     return ", ".join(text.format(figures[name]) for name, text in _WORDS.items() if name in figures)
 
 
@@ -140,7 +140,7 @@ class WeightsAndBiases:
 
 
 def read_log(path: str | Path) -> list[dict[str, Any]]:
-    """The records of a log. A last line that was cut off is left out, any other that is no record with a warning."""
+    """Return the records of a log without a last line that was cut off; other broken lines are warned of."""
     path = Path(path)
     if not path.exists():
         return []

@@ -53,7 +53,7 @@ class Monitor:
 
     @torch.no_grad()
     def look(self, head: Head, embeddings: Tensor, labels: Tensor, loss: float, done: float) -> dict[str, float]:
-        """The figures of a batch; where the classes of the head are sharded, all processes ask for them.
+        """Return the figures of a batch; where the classes of the head are sharded, all processes ask for them.
 
         Args:
             head, embeddings, labels, loss: of the batch.
@@ -118,7 +118,7 @@ class Monitor:
             )
 
     def state_dict(self) -> dict[str, Any]:
-        """What a resumed run needs."""
+        """Return what a resumed run needs."""
         return dict(self.state)
 
     def load_state_dict(self, state: Mapping[str, float]) -> None:
@@ -127,7 +127,7 @@ class Monitor:
 
 
 def _advice(objective: Objective) -> str:
-    """What may help against collapse, among the options that this loss has."""
+    """Return what may help against collapse, among the options that this loss has."""
     options = dict(inspect.signature(type(objective)).parameters)
     if getattr(objective, "wrong_class_relu", False):
         del options["wrong_class_relu"]
@@ -140,13 +140,13 @@ def _advice(objective: Objective) -> str:
 
 
 def stop_unless_finite(loss: float) -> None:
-    """A loss that is no number is a cause to stop."""
+    """Raise TrainingStopped for a loss that is no number."""
     if not math.isfinite(loss):
         raise TrainingStopped(f"the loss is {loss}: lower the learning rate, warm up, or clip gradients")
 
 
 def effective_margin(margin: int, annealing: float) -> float:
-    """The single m whose cos(m theta) is nearest to (lambda cos + psi) / (1 + lambda) on [0, 90] degrees.
+    """Return the single m whose cos(m theta) is nearest to (lambda cos + psi) / (1 + lambda) on [0, 90] degrees.
 
     With m = 4 and lambda = 5 that is about 1.37.
     """

@@ -296,7 +296,7 @@ class Recipe:
         self.stages()
 
     def head_options(self) -> dict[str, Any]:
-        """The keywords of `create_head` among the keys of `head`."""
+        """Return the keywords of `create_head` among the keys of `head`."""
         return {key: value for key, value in self.head.items() if key not in ("sharded", "loss_weight")}
 
     def stages(self) -> list[Recipe]:
@@ -312,7 +312,7 @@ class Recipe:
 
 
 def load_recipe(path: str | Path, settings: Sequence[str] = ()) -> Recipe:
-    """A recipe from a TOML file, or a shipped one by its name (`pocket/faces`), with `key.sub=value` settings on top.
+    """Return a recipe from a TOML file, or a shipped one by name (`pocket/faces`), with `key.sub=value` settings.
 
     A setting `head.name=other` brings that loss's options from the recipe's `losses` table instead of the head's own.
     """
@@ -329,7 +329,7 @@ def load_recipe(path: str | Path, settings: Sequence[str] = ()) -> Recipe:
 
 
 def _problem(table: Mapping[str, Any], settings: Sequence[str]) -> str | None:
-    """What is wrong with a table and some settings; None where nothing is."""
+    """Return what is wrong with a table and some settings; None where nothing is."""
     try:
         recipe_from_table(table, settings)
     except ValueError as error:
@@ -338,7 +338,7 @@ def _problem(table: Mapping[str, Any], settings: Sequence[str]) -> str | None:
 
 
 def recipe_keys() -> list[str]:
-    """The keys of a recipe: all of its tables', and the common ones of networks and heads."""
+    """Return the keys of a recipe: all of its tables', and the common ones of networks and heads."""
     parts = {
         "data": DataSettings,
         "augment": Augmentation,
@@ -352,7 +352,7 @@ def recipe_keys() -> list[str]:
 
 
 def recipe_from_table(table: Mapping[str, Any], settings: Sequence[str] = ()) -> Recipe:
-    """A recipe from a table as a TOML file has it, with settings on top as in `load_recipe`."""
+    """Return a recipe from a table as a TOML file has it, with settings on top as in `load_recipe`."""
     changed = with_settings({}, settings)
     own, losses = table.get("head"), table.get("losses")
     before, name = (each.get("name") if isinstance(each, Mapping) else None for each in (own, changed.get("head")))

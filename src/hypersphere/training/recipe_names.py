@@ -38,7 +38,7 @@ def find_recipe(name: str | Path, folder: str | Path = SHIPPED_RECIPES) -> Path:
 
 
 def _hint(name: str, known: list[str]) -> str:
-    """The recipes that may be meant: the one whose name is alike, or else those whose last part is."""
+    """Return the recipes that may be meant: the one whose name is alike, or else those whose last part is."""
     bare = name.removeprefix("recipes/").removesuffix(".toml")
     close = difflib.get_close_matches(bare, known, n=1, cutoff=0.8)
     if not close:

@@ -46,7 +46,7 @@ class SetScore:
 
     @classmethod
     def of(cls, results: Sequence[Verification]) -> SetScore:
-        """The score of a run's snapshots, or of its single network."""
+        """Return the score of a run's snapshots, or of its single network."""
         last = results[-1]
         return cls(
             accuracy=float(np.mean([result.accuracy.value for result in results])),
@@ -95,7 +95,7 @@ class RunRecord:
 
 
 def run_key(recipe: Recipe) -> str:
-    """A hash of a recipe that does not depend on where its data lie: of their paths only the last name counts."""
+    """Return a hash of a recipe that does not depend on where its data lie: only the last name of a path counts."""
     data, validation = recipe.data, recipe.data.validation
     pairs, images = (None if path is None else Path(path).name for path in (validation.pairs, validation.images))
     placeless = replace(
@@ -145,7 +145,7 @@ def _parse(line: str, where: str) -> RunRecord:
 
 
 def compare_runs(first: Sequence[RunRecord], second: Sequence[RunRecord], pairs: UnseenPairs) -> Difference:
-    """How much more often the second cell's runs decide rightly, over seeds and people.
+    """Return how much more often the second cell's runs decide rightly, over seeds and people.
 
     The interval knows of other people and, as far as the runs show them, of other seeds.
 

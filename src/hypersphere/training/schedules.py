@@ -44,7 +44,7 @@ class Schedule:
             raise ValueError(f"milestones belong to name='step', and it needs them; name={self.name!r}")
 
     def factor(self, step: int, total: int, steps_per_epoch: int) -> float:
-        """The factor at a step (counted from 0) of `total`."""
+        """Return the factor at a step (counted from 0) of `total`."""
         unit = steps_per_epoch if self.unit == "epoch" else 1
         warm = self.warmup * unit
         if step < warm:

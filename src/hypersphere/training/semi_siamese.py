@@ -49,7 +49,7 @@ class SemiSiamese:
         self.group = Group(torch.distributed.group.WORLD) if world.size > 1 else None  # type: ignore[arg-type]
 
     def loss(self, embeddings: Tensor, images: Tensor, labels: Tensor, autocast: AbstractContextManager[Any]) -> Tensor:
-        """The loss of a batch, and the prototypes moved on.
+        """Return the loss of a batch, and move the prototypes on.
 
         Args:
             embeddings: of the trained network, (2 n, dim), the two of an identity side by side.
@@ -76,14 +76,14 @@ class SemiSiamese:
         return loss / VIEWS
 
     def latest(self, batch: Batch, weight: Tensor) -> Batch:
-        """The batch with the prototypes of the identities seen last."""
+        """Return the batch with the prototypes of the identities seen last."""
         seen = self.head.get_buffer("seen")
         sample = Sample(seen.topk(self.queue).indices.sort().values, len(seen))
         return batch.sampled(sample, sample.rows(weight))
 
     @torch.no_grad()
     def _embedded(self, images: Tensor, autocast: AbstractContextManager[Any]) -> tuple[Tensor, Tensor]:
-        """The unit embeddings of first and of second images by the average, of all processes."""
+        """Return the unit embeddings of first and of second images by the average, of all processes."""
         layers = [layer for layer in self.gallery.modules() if isinstance(layer, _BatchNorm)]
         for layer in layers:
             layer.train()

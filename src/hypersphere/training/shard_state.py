@@ -26,7 +26,7 @@ def save_state(folder: str | Path, head: Head, optimizer: Optimizer) -> None:
 def load_state(folder: str | Path, head: Head, optimizer: Optimizer, *, verify: bool = True) -> None:
     """Read what `save_state` wrote, on any number of processes; all of them call it.
 
-    The optimizer's common state must have been loaded before: that clears what it kept.
+    The optimizer's replicated state must have been loaded before: that clears what it kept.
 
     Args:
         folder: of `save_state`.
@@ -52,7 +52,7 @@ def load_state(folder: str | Path, head: Head, optimizer: Optimizer, *, verify: 
 
 
 def replicated_state(head: Head, optimizer: Optimizer) -> tuple[dict[str, Tensor], dict[str, Any]]:
-    """The state dicts of head and optimizer without what `save_state` writes."""
+    """Return the state dicts of head and optimizer without what `save_state` writes."""
     per_class = head.per_class()
     of_head = {name: value for name, value in head.state_dict().items() if name not in per_class}
     of_optimizer = optimizer.state_dict()
@@ -90,7 +90,7 @@ def _has_rows(value: Any) -> bool:
 
 
 def _joined(head: Head, value: Tensor) -> Tensor:
-    """An optimizer may keep plain tensors for the rows of this process."""
+    """Return a state of the optimizer as a DTensor: it may keep plain tensors for the rows of this rank."""
     return value if head.sharding is None or is_sharded(value) else head.sharding.to_dtensor(value)
 
 

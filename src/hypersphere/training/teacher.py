@@ -114,7 +114,7 @@ class Teacher:
     def loss(
         self, embeddings: Tensor, images: Tensor, indices: Tensor, autocast: AbstractContextManager[Any]
     ) -> Tensor:
-        """The weighted mean of 1 - cos over a part of a batch.
+        """Return the weighted mean of 1 - cos over a part of a batch.
 
         Args:
             embeddings: the student's, (B, dim).
@@ -139,12 +139,12 @@ class Teacher:
         return x * self.scale + self.offset
 
     def figures(self) -> dict[str, float]:
-        """The mean cosine of the student's and the teacher's embeddings of the last images."""
+        """Return the mean cosine of the student's and the teacher's embeddings of the last images."""
         return {"teacher_cosine": float(self.cosine)}
 
 
 def load_teacher(settings: TeacherSettings, device: str) -> Embedder:
-    """The teacher on a device; cached embeddings of a graph that torch cannot compute come from onnxruntime."""
+    """Return the teacher on a device; cached embeddings of a graph that torch cannot compute come from onnxruntime."""
     if not settings.model:
         raise ValueError("teacher.model is empty: this recipe needs a model to learn from, teacher.model=PATH")
     try:

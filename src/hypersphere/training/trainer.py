@@ -178,7 +178,7 @@ class Trainer:
         return Trained(self.model().eval(), self.head.eval(), self.folder, self.step, snapshots, estimated)
 
     def model(self) -> nn.Module:
-        """The network to embed with: the moving average of the weights where the recipe keeps one."""
+        """Return the network to embed with: the moving average of the weights where the recipe keeps one."""
         return self.average.module if self.average is not None else self.backbone
 
     def _teacher(self, checking: Reporter | None) -> Teacher:
@@ -197,7 +197,7 @@ class Trainer:
 
     @contextmanager
     def _joined(self) -> Iterator[None]:
-        """The network as it is trained: compiled, and with gradients averaged over the processes.
+        """Hold the network as it is trained: compiled, and with gradients averaged over the processes.
 
         The wrapper is dropped at the end: one that outlives the process group aborts the interpreter on its way out.
         """
@@ -268,17 +268,17 @@ class Trainer:
         return total, torch.cat(embeddings)
 
     def _alone(self) -> Any:
-        """Gradients are not exchanged yet: more parts of the batch are to come."""
+        """Keep the gradients local: more parts of the batch are to come."""
         return self.parallel.no_sync() if self.parallel is not None else nullcontext()
 
     def _counted(self, labels: Tensor) -> Tensor | None:
-        """How many samples of the batch, of all processes, count in the mean; None where all of them do."""
+        """Return how many samples of the batch, of all processes, count in the mean; None where all of them do."""
         if not self.images.unlabelled or getattr(self.head.objective, "counts_unlabelled", True):
             return None
         return self.world.all_reduce((labels >= 0).sum().float()).clamp(min=1)
 
     def _weight(self, labels: Tensor, counted: Tensor | None) -> Tensor | float:
-        """What makes the mean over parts and processes the mean over samples, when unlabelled ones lie unevenly."""
+        """Return the factor that makes the mean over parts and ranks a mean over samples, however labels are spread."""
         if counted is None:
             return 1.0
         here = (labels >= 0).sum()
@@ -288,7 +288,7 @@ class Trainer:
     def _loss(
         self, images: Tensor, labels: Tensor, mixing: torch.Generator, indices: Tensor, weight: Tensor | float
     ) -> tuple[Tensor, Tensor]:
-        """The loss of a part of the batch, and its embeddings; a head of weight 0, as a teacher allows, is not asked.
+        """Return the loss of a part of the batch, and its embeddings; a head of weight 0 is not called.
 
         `weight` is `_weight`'s, for all but the teacher's loss, which counts every image.
         """
@@ -315,18 +315,18 @@ class Trainer:
         return loss, embeddings
 
     def _taught(self, embeddings: Tensor, images: Tensor, indices: Tensor) -> Tensor | float:
-        """The teacher's loss."""
+        """Return the teacher's loss."""
         return self.teacher.loss(embeddings, images, indices, self._autocast()) if self.teacher is not None else 0.0
 
     def _mixed(self, images: Tensor, mixing: torch.Generator) -> tuple[Tensor, Tensor, float]:
-        """The images mixed in pairs; where the recipe has both ways, a fair coin chooses one (as timm does)."""
+        """Return the images mixed in pairs; where the recipe has both ways, a fair coin chooses one (as timm does)."""
         settings = self.recipe.train
         ways = [(way, alpha) for way, alpha in ((mixup, settings.mixup), (cutmix, settings.cutmix)) if alpha]
         way, alpha = ways[int(torch.randint(2, (), generator=mixing)) if len(ways) == 2 else 0]
         return way(images, mixing, alpha)
 
     def _embed(self, images: Tensor) -> tuple[Tensor, Tensor]:
-        """The embeddings, and the features before the network's neck (the same where no loss wants them)."""
+        """Return the embeddings, and the features before the network's neck (the same where no loss wants them)."""
         frozen = torch.no_grad() if self.recipe.train.freeze_backbone else nullcontext()
         with frozen, self._autocast():
             if self.neck_losses:
@@ -336,7 +336,7 @@ class Trainer:
         return embeddings, embeddings
 
     def _autocast(self) -> torch.autocast:
-        """The precision of the network, as the recipe says."""
+        """Return the context of the precision that the recipe gives the network."""
         dtype = _PRECISIONS.get(self.recipe.train.precision)
         return torch.autocast(self.device.type, dtype=dtype, enabled=dtype is not None)
 
@@ -363,7 +363,7 @@ class Trainer:
         return float(self.world.all_reduce(loss)) / self.world.size
 
     def _look(self, loss: Tensor, embeddings: Tensor, labels: Tensor) -> dict[str, float]:
-        """The figures of this step; a cause to stop stops every process."""
+        """Return the figures of this step; a cause to stop stops every process."""
         mean, cause, figures = self._mean(loss), None, {}
         if self.semi_siamese is not None:  # second images are the prototypes
             embeddings, labels = embeddings[::VIEWS], labels[::VIEWS]
@@ -373,7 +373,7 @@ class Trainer:
             except TrainingStopped as stopped:
                 cause = stopped if self.world.is_main else None
         if self.world.any(cause is not None):
-            raise cause or TrainingStopped("the first process has stopped the run; its message says why")
+            raise cause or TrainingStopped("the main process has stopped the run; its message says why")
         lr = self.recipe.optimizer.lr * self._rate(self.step - 1)
         figures |= self.teacher.figures() if self.teacher is not None else {}
         return {"step": self.step, "epoch": self.images.batches.epoch, "loss": mean, "lr": lr, **figures}

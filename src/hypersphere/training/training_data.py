@@ -34,7 +34,7 @@ _THREADS = 16
 
 
 def training_source(settings: DataSettings, source: ImageSource | None = None) -> ImageSource:
-    """The images that a recipe trains on.
+    """Return the images that a recipe trains on.
 
     Args:
         settings: of the recipe.
@@ -54,7 +54,7 @@ def training_source(settings: DataSettings, source: ImageSource | None = None) -
 
 
 def held_out_source(settings: DataSettings, source: ImageSource | None = None) -> ImageSource:
-    """The images of the identities that `data.validation.identities` keeps out of training.
+    """Return the images of the identities that `data.validation.identities` keeps out of training.
 
     Args:
         settings: of the recipe.
@@ -86,7 +86,7 @@ def readable_source(
     *,
     listed: bool = False,
 ) -> ImageSource:
-    """The images of a source that can be read; the others are listed in `folder/unreadable.txt`, with their causes.
+    """Return the images of a source that can be read; the others are listed in `folder/unreadable.txt`.
 
     Every image is read once, by several threads. A folder with checkpoints is a run that goes on: it leaves out what
     its list says, whatever can be read by now, so that it stays the same run. Pocket faces are not checked, nor is
@@ -131,7 +131,7 @@ def readable_source(
 
 
 def readable_held_out(settings: DataSettings) -> ImageSource:
-    """The images of `held_out_source` that can be read; as in training, `data.check=false` believes that all can."""
+    """Return the images of `held_out_source` that can be read; `data.check=false` believes that all can."""
     source = held_out_source(settings)
     if settings.source == "pocket" or not settings.check:
         return source
@@ -158,7 +158,7 @@ def _list(report: ReadReport) -> str:
 
 
 def _read_list(path: Path, source: ImageSource) -> list[int]:
-    """The indices in a list, of which the images must still be the same."""
+    """Return the indices in a list, of which the images must still be the same."""
     title, *lines = path.read_text(encoding="utf-8", errors="surrogateescape").splitlines() or [""]
     words, indices = title.split(), []
     if words[:1] != ["#"] or len(words) < 4 or words[1:4:2] != [str(len(lines)), str(len(source))]:

@@ -64,12 +64,12 @@ class UnseenPairs:
         return labels[self.left], labels[self.right]
 
     def in_memory(self, device: torch.device | str, progress: Reporter | None = None) -> UnseenPairs:
-        """The same pairs with their images decoded and held on a device."""
+        """Return the same pairs with their images decoded and held on a device."""
         held = self.source if isinstance(self.source, InMemory) else InMemory(self.source, "cpu", progress)
         return replace(self, source=held.to(device))
 
     def scores(self, network: nn.Module, device: str = "cpu") -> npt.NDArray[np.float32]:
-        """The cosine of every pair."""
+        """Return the cosine of every pair."""
         unit = normalize(self._embedded(network, device))
         scores: npt.NDArray[np.float32] = (
             (unit[torch.from_numpy(self.left)] * unit[torch.from_numpy(self.right)]).sum(1).numpy()
@@ -81,11 +81,11 @@ class UnseenPairs:
         return self.judge(self.scores(network, device))
 
     def judge(self, scores: npt.NDArray[np.float32]) -> Verification:
-        """The same from the cosines."""
+        """Return the verification of the pairs from their cosines."""
         return verify_pairs(scores, self.same, 10 if self.folds is None else self.folds, subjects=self.subjects)
 
     def verify_run(self, trained: Trained, device: str = "cpu") -> list[Verification]:
-        """The same of what a run left behind: of its late snapshots one by one, or of its network."""
+        """Return the verification by what a run left behind: by each of its late snapshots, or by its network."""
         if not trained.snapshots:
             return [self.verify(trained.backbone, device)]
         network, results = copy.deepcopy(trained.backbone), []
@@ -101,7 +101,7 @@ class UnseenPairs:
 
 
 def validation_sets(recipe: Recipe) -> list[UnseenPairs]:
-    """What the checkpoints of a recipe are scored on; the first set decides which one is the best.
+    """Return what the checkpoints of a recipe are scored on; the first set decides which one is the best.
 
     Identities held out of the training images come first, then a list of pairs, as `data.validation` says; a recipe
     on pocket faces that says nothing is scored on pocket people never seen. Other data without `data.validation`
@@ -122,7 +122,7 @@ def validation_sets(recipe: Recipe) -> list[UnseenPairs]:
 
 
 def _most_pairs(source: ImageSource) -> int:
-    """How many pairs there are, half of them of one person."""
+    """Return how many pairs there are, half of them of one person."""
     labels = np.asarray(source.labels)
     images = np.bincount(labels[labels >= 0])
     same = int((images * (images - 1) // 2).sum())
@@ -146,7 +146,7 @@ def unseen_pairs(recipe: Recipe, identities: int = _IDENTITIES, pairs: int = _PA
 
 
 def _listed(recipe: Recipe) -> UnseenPairs:
-    """The pairs of a list; every image must be there."""
+    """Return the pairs of a list; every image must be there."""
     data, settings = recipe.data, recipe.data.validation
     assert settings.pairs is not None
     assert settings.images is not None
