@@ -89,7 +89,7 @@ PROTOCOLS = [pairs, blufr, ytf, ijb, megaface, reid, classify]
 
 
 def command(folder: Path, *words: str) -> dict[str, Any]:
-    with patch("hypersphere.cli.embedding.write_report", return_value="no page"):
+    with patch("hypersphere.evaluation.protocols.write_evaluated.write_report", return_value="no page"):
         assert main(["evaluate", *words, "--out", str(folder / "out")]) == 0
     table: dict[str, Any] = json.loads((folder / "out" / "result.json").read_text())
     return table

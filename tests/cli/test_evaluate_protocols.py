@@ -30,7 +30,7 @@ def saved(folder: Path, embeddings: Embeddings, name: str = "E") -> list[str]:
 
 def evaluate(out: Path, *words: object) -> dict[str, Any]:
     """The result of a command; no time is spent on its page."""
-    with patch("hypersphere.cli.embedding.write_report", return_value="no page"):
+    with patch("hypersphere.evaluation.protocols.write_evaluated.write_report", return_value="no page"):
         assert main(["evaluate", *map(str, words), "--out", str(out)]) == 0
     table: dict[str, Any] = json.loads((out / "result.json").read_text())
     return table

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from hypersphere.cli import advise, data, reproduce, theory
-from hypersphere.cli.commands import evaluate, inputs, protocols
+from hypersphere.cli import evaluate_options as declared
 from hypersphere.cli.main import build_parser, main
 from hypersphere.cli.parser import find_run
 
@@ -119,16 +119,16 @@ def test_what_the_declarations_copy_is_what_the_rooms_say() -> None:
 
     assert set(advise.MARGINS) < set(ExpectedSoftmax.__dataclass_fields__)
     assert (tuple(FORMATS), layouts()) == (data.FORMATS, data.LAYOUTS)
-    assert (FLIPS, tuple(CONTRACTS)) == (inputs.FLIPS, inputs.CONTRACTS)
-    assert evaluate.SIMILARITIES == SIMILARITIES
+    assert (FLIPS, tuple(CONTRACTS)) == (declared.FLIPS, declared.CONTRACTS)
+    assert declared.SIMILARITIES == SIMILARITIES
     assert reproduce.KINDS == KINDS
     assert {name: theorem.title for name, theorem in THEOREMS.items()} == theory.ITEMS
-    assert protocols.PROTOTYPE_SIMILARITIES == classify.SIMILARITIES
-    assert (protocols.AREAS, protocols.FARS, protocols.FPIRS) == (AREAS, FARS, ijb.FPIRS)
-    assert (protocols.SEARCHES, protocols.TASKS, protocols.TAR_RULES) == (ijb.SEARCHES, ijb.TASKS, legacy.TAR_RULES)
-    assert (protocols.TEMPLATE_FLIPS, protocols.MEDIA) == (templates.FLIPS, templates.MEDIA)
-    assert (protocols.CLEANINGS, protocols.CLASSIFIERS) == (megaface.CLEANINGS, ytf.CLASSIFIERS)
-    assert tuple(PRESETS) == protocols.PRESETS
+    assert declared.PROTOTYPE_SIMILARITIES == classify.SIMILARITIES
+    assert (declared.AREAS, declared.FARS, declared.FPIRS) == (AREAS, FARS, ijb.FPIRS)
+    assert (declared.SEARCHES, declared.TASKS, declared.TAR_RULES) == (ijb.SEARCHES, ijb.TASKS, legacy.TAR_RULES)
+    assert (declared.TEMPLATE_FLIPS, declared.MEDIA) == (templates.FLIPS, templates.MEDIA)
+    assert (declared.CLEANINGS, declared.CLASSIFIERS) == (megaface.CLEANINGS, ytf.CLASSIFIERS)
+    assert tuple(PRESETS) == declared.PRESETS
 
 
 SHARED = ("--list", "--workers", "--batch-size", "--seeds", "--compile", "--device", "--jobs")

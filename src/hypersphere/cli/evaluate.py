@@ -3,96 +3,86 @@
 from __future__ import annotations
 
 import argparse
-import textwrap
-from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from typing import Any
 
-from hypersphere.cli.embedding import finish, save_embeddings
-from hypersphere.cli.models import open_models
+import hypersphere as hs
+from hypersphere.cli.evaluate_options import add_protocols
 from hypersphere.cli.output import Results
-from hypersphere.core import Progress, choose_device
-from hypersphere.evaluation.arrays import Array
-from hypersphere.evaluation.protocols import EmbeddingSource, protocol_options, run_protocol
-from hypersphere.evaluation.results.compare_results import (
-    compare_results,
-    difference_cells,
-    only_in_one,
-    read_result,
-    shown_rows,
-    unmeasured,
-    write_comparison,
-)
-from hypersphere.evaluation.results.metric_tables import estimate_cells, not_measurable
-from hypersphere.models import Embedder
-from hypersphere.training.finished_run import newest_head
+from hypersphere.core import Progress, choose_device, install_hint
+
+
+def add_command(commands: Any) -> None:
+    """Add `evaluate` to the command line."""
+    parser = commands.add_parser(
+        "evaluate",
+        help="measure embeddings by a protocol; compare two results",
+        description="Measure embeddings by a protocol, with intervals and all choices on record; compare two results.",
+    )
+    protocols = parser.add_subparsers(title="protocols, and their comparison", metavar="PROTOCOL", required=True)
+    add_protocols(protocols)
+    compare = protocols.add_parser(
+        "compare",
+        help="two results side by side, with paired tests",
+        description="Compare two results of the same protocol: B less A, with the paired test that fits each metric. "
+        "(`hypersphere compare` trains: it compares losses.)",
+    )
+    compare.add_argument("results", nargs=2, type=Path, metavar="RESULT", help="folders that `evaluate` wrote: A, B")
+    compare.add_argument("--out", type=Path, metavar="DIR", help="write compare.html there")
+    compare.set_defaults(run="evaluate:run_compare")
 
 
 def run_evaluate(options: argparse.Namespace) -> Results:
     """Run a protocol and write its folder."""
+    from hypersphere.evaluation import protocols
+
     out: Path = options.out
-    source = EmbeddingSource(
+    given = vars(options)
+    source = protocols.EmbeddingSource(
         model=options.model or [],
         images=options.images or [],
         embeddings=options.embeddings or [],
         names=options.names or [],
-        contract=options.contract,
-        flip=options.flip,
-        resize=options.resize,
-        merge=options.merge,
-        batch_size=options.batch_size,
-        allow_missing=options.allow_missing,
+        **{name: given[name] for name in ("contract", "flip", "resize", "merge", "batch_size", "allow_missing")},
         meter=Progress,
         open_model=partial(_open_models, options),
-        keep=partial(save_embeddings, out) if options.save_embeddings else None,
+        keep=partial(hs.evaluation.write_embeddings, out) if options.save_embeddings else None,
         option=lambda name: f"--{name.replace('_', '-')}",
     )
-    given = vars(options)
-    own = {name: given[name] for name in protocol_options(options.protocol) if given.get(name) is not None}
-    if options.protocol == "classify" and "prototypes" not in own:
-        own["prototypes"] = _prototypes_of_run(options.model)
-    evaluated = run_protocol(options.protocol, source, own)
-    if options.protocol == "classify" and options.prototypes is None:
+    own = {name: given[name] for name in protocols.protocol_options(options.protocol) if given.get(name) is not None}
+    of_run = options.protocol == "classify" and options.prototypes is None
+    if of_run:
+        if not options.model or not options.model[0].is_dir():
+            raise ValueError("give --prototypes NPY, or with --model a folder of `train`, whose head has them")
+        own["prototypes"] = hs.training.newest_head(options.model[0])["weight"].float().numpy()
+    evaluated = protocols.run_protocol(options.protocol, source, own)
+    if of_run:
         named = {**evaluated.result.options, "prototypes": f"head of {options.model[0].name}"}
         evaluated = replace(evaluated, result=replace(evaluated.result, options=named))
-    return finish(evaluated, out, options.command)
+    result, report = protocols.write_evaluated(evaluated, out, options.command)
+    print(f"{result.protocol}: {evaluated.title}")
+    print("\n".join(hs.evaluation.result_lines(result)))
+    print(f"{out / 'result.json'}")
+    print(report or install_hint("matplotlib", "The report is left out: drawing its figures"))
+    return Results({**hs.evaluation.result_table(result), "folder": out})
 
 
-def _open_models(options: argparse.Namespace, path: Path) -> list[Embedder]:
+def _open_models(options: argparse.Namespace, path: Path) -> list[hs.models.Embedder]:
     """The models of a file or of a run; ONNX files run on the CPU unless a device is asked for."""
     device = "cpu" if path.suffix == ".onnx" and options.device is None else choose_device(options.device)
-    return open_models(path, contract=options.contract, device=device, snapshots=options.snapshots)
+    return hs.training.open_models(path, contract=options.contract, device=device, snapshots=options.snapshots)
 
 
-def _prototypes_of_run(models: Sequence[Path] | None) -> Array:
-    if not models or not models[0].is_dir():
-        raise ValueError("give --prototypes NPY, or with --model a folder of `train`, whose head has them")
-    weight: Array = newest_head(models[0])["weight"].float().numpy()
-    return weight
-
-
-def compare(options: argparse.Namespace) -> Results:
+def run_compare(options: argparse.Namespace) -> Results:
     """Print two results side by side."""
-    first, second = (read_result(path) for path in options.results)
+    first, second = (hs.evaluation.read_result(path) for path in options.results)
     with Progress("comparing", "metrics") as progress:
-        rows = compare_results(first, second, progress=progress)
-    shown = shown_rows(rows)
-    width = max((len(row.name) + 2 for row in shown), default=2)
-    tests: dict[str, list[str]] = {}
-    print(f"{'':<{width}}{'A':<10}{'B':<10}{'B - A, points':<25}p")
-    for row in shown:
-        one, two = (estimate_cells(estimate)[0] for estimate in (row.first, row.second))
-        difference, p, test = difference_cells(row)
-        tests.setdefault(test if p else f"no test ({test})", []).append(row.name)
-        print(f"{row.name:<{width}}{one:<10}{two:<10}{difference:<25}{p}".rstrip())
-    for test, names in tests.items():
-        print(textwrap.fill(f"{test}: {', '.join(names)}", 79, subsequent_indent="  "))
-    for sentence in (not_measurable(unmeasured(rows)), *only_in_one(first, second)):
-        if sentence:
-            print(textwrap.fill(sentence, 79))
+        rows = hs.evaluation.compare_results(first, second, progress=progress)
+    print("\n".join(hs.evaluation.comparison_lines(rows, first, second)))
     page = None
     if options.out is not None:
-        page = write_comparison(rows, first, second, options.out, command=options.command)
+        page = hs.evaluation.write_comparison(rows, first, second, options.out, command=options.command)
         print(page)
     return Results({"results": options.results, "metrics": rows, "page": page})

@@ -15,17 +15,20 @@ import traceback
 import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext, redirect_stdout
+from importlib import import_module
 from pathlib import Path
 from types import FrameType
 from typing import Any
 
-from hypersphere.cli import advise, bench, compare, completion, data, demo, explore, reproduce, theory, train
-from hypersphere.cli.commands import evaluate
 from hypersphere.cli.output import red
 from hypersphere.cli.parser import Parser, find_run
 from hypersphere.core import Failure, Progress
 from hypersphere.version import __version__
 
+GROUPS = (
+    "demo", "train", "compare", "data", "evaluate", "theory", "reproduce", "explore", "advise", "bench", "completion",
+)  # fmt: skip
+"""The files that declare and run the commands, in the order of `--help`."""
 _WRONGLY_ASKED = (ValueError, FileNotFoundError, FileExistsError, IsADirectoryError, NotADirectoryError)
 
 
@@ -35,8 +38,8 @@ def build_parser() -> Parser:
     parser.set_defaults(quiet=False, verbose=False, json=False, goes_on=False)
     parser.add_argument("--version", action="version", version=f"hypersphere {__version__}")
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
-    for group in (demo, train, compare, data, evaluate, theory, reproduce, explore, advise, bench, completion):
-        group.add_command(commands)
+    for group in GROUPS:
+        import_module(f"hypersphere.cli.{group}").add_command(commands)
     return parser
 
 

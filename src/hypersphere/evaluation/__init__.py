@@ -1,7 +1,7 @@
 """How good embeddings are, with honest uncertainty."""
 
 from hypersphere.evaluation.embed import embed, embed_images
-from hypersphere.evaluation.embeddings import Embeddings, concatenated, load_embeddings
+from hypersphere.evaluation.embeddings import Embeddings, concatenated, load_embeddings, write_embeddings
 from hypersphere.evaluation.metrics.embedding_quality import Margins, accuracy_by_shots, angular_fisher_score, margins
 from hypersphere.evaluation.metrics.identification import (
     cmc,
@@ -26,7 +26,8 @@ from hypersphere.evaluation.metrics.verification import (
 from hypersphere.evaluation.results.compare_results import compare_results, read_result, write_comparison
 from hypersphere.evaluation.results.measurement import LeftOut, Measurement, ScoredPair
 from hypersphere.evaluation.results.report import write_report
-from hypersphere.evaluation.results.result import Result, write_result
+from hypersphere.evaluation.results.result import Result, result_table, write_result
+from hypersphere.evaluation.results.result_text import comparison_lines, result_lines
 from hypersphere.evaluation.statistics.bootstrap import bootstrap_mean, bootstrap_roc
 from hypersphere.evaluation.statistics.estimate import (
     Estimate,
@@ -79,6 +80,7 @@ __all__ = [
     "compare_repeated",
     "compare_results",
     "compare_tar",
+    "comparison_lines",
     "concatenated",
     "curve_metrics",
     "embed",
@@ -95,6 +97,8 @@ __all__ = [
     "proportion",
     "ranks_among",
     "read_result",
+    "result_lines",
+    "result_table",
     "retrieve",
     "roc_curve",
     "roc_from",
@@ -103,6 +107,7 @@ __all__ = [
     "verify_pairs",
     "wilson_interval",
     "write_comparison",
+    "write_embeddings",
     "write_report",
     "write_result",
 ]

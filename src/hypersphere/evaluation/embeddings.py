@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from hypersphere.core import is_integer
+from hypersphere.core import Staged, is_integer
 from hypersphere.core.read_arrays import read_npy
 from hypersphere.core.read_lines import check_names, numbered_lines
 from hypersphere.data.named import NameIndex
@@ -156,3 +156,10 @@ def _line_of_row(message: str, names: Path, found: Mapping[str, int]) -> str:
     row = int(words[1].split()[0])
     name, line = list(found.items())[row]
     return f"{name!r}, {names}, line {line}"
+
+
+def write_embeddings(folder: Path, tag: str, embeddings: Embeddings) -> None:
+    """Write `embeddings.npy` and `names.txt`, with a tag in their names where there are several."""
+    with Staged() as stage:
+        np.save(stage.open(folder / f"embeddings{tag}.npy", replace=True), embeddings.values)
+        stage.open(folder / f"names{tag}.txt", replace=True).write(names_text(embeddings.names).encode())

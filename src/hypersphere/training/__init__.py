@@ -6,10 +6,11 @@ from hypersphere.training.compare_table import gain_lines, gains_over_first, tab
 from hypersphere.training.comparison import compare_cells
 from hypersphere.training.demo import DemoExtent, demo_recipes, run_demo
 from hypersphere.training.demo_report import DemoOutcome, demo_row
-from hypersphere.training.finished_run import Trained, load_run, mean_embeddings, run_embedder
+from hypersphere.training.finished_run import Trained, load_run, mean_embeddings, newest_head, run_embedder
 from hypersphere.training.jobs import Task, run_tasks, training_fit
 from hypersphere.training.logs import Logger, TensorBoard, WeightsAndBiases, read_log
 from hypersphere.training.monitor import Monitor, TrainingStopped, effective_margin
+from hypersphere.training.open_models import open_models
 from hypersphere.training.own_data import suggest_recipe
 from hypersphere.training.recipe import Recipe, ValidationSettings, load_recipe, recipe_from_table, recipe_keys
 from hypersphere.training.recipe_names import SHIPPED_RECIPES, find_recipe, recipe_names
@@ -60,6 +61,8 @@ __all__ = [
     "load_run",
     "load_state",
     "mean_embeddings",
+    "newest_head",
+    "open_models",
     "read_log",
     "recipe_from_table",
     "recipe_keys",

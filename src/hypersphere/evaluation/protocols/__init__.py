@@ -11,6 +11,7 @@ from hypersphere.evaluation.protocols.pairs.protocol import evaluate_pairs
 from hypersphere.evaluation.protocols.reid.protocol import Reid, read_reid, reid_among
 from hypersphere.evaluation.protocols.run_protocol import evaluate, protocol_options, run_protocol
 from hypersphere.evaluation.protocols.templates import Pooling
+from hypersphere.evaluation.protocols.write_evaluated import write_evaluated
 from hypersphere.evaluation.protocols.ytf.protocol import Ytf, read_ytf
 
 __all__ = [
@@ -40,4 +41,5 @@ __all__ = [
     "read_ytf",
     "reid_among",
     "run_protocol",
+    "write_evaluated",
 ]

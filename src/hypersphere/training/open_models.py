@@ -1,4 +1,4 @@
-"""Models for commands: files, and the networks of runs."""
+"""Open a model from a file, or those of a run."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from torch import nn
 from hypersphere.models import Embedder, load_model
 from hypersphere.models.contract import matched
 from hypersphere.models.model_file import digest_of
-from hypersphere.training import Checkpoints, load_run
-from hypersphere.training.finished_run import run_contract
+from hypersphere.training.checkpoints import Checkpoints
+from hypersphere.training.finished_run import load_run, run_contract
 from hypersphere.training.recipe import Recipe
 
 

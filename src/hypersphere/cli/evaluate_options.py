@@ -1,4 +1,4 @@
-"""Declare the protocols of `hypersphere evaluate` beside pairs."""
+"""What the protocols of `hypersphere evaluate` take: where embeddings come from, where results go, and their own."""
 
 from __future__ import annotations
 
@@ -6,24 +6,29 @@ import argparse
 from pathlib import Path
 from typing import Any
 
-from hypersphere.cli.commands.inputs import add_inputs, rate
+from hypersphere.cli.parser import add_device
 
 AREAS = ("step", "trapezoid")
 CLASSIFIERS = ("mean", "hik_svm")
 CLEANINGS = ("none", "remove", "centre")
+CONTRACTS = ("insightface", "opencv-sface")
 FARS = (1e-1, 1e-2, 1e-3, 1e-4, 1e-5, 1e-6)
+FLIPS = ("none", "concat", "sum", "mean")
 FPIRS = (1e-1, 1e-2, 1e-3)
 MEDIA = ("mean", "unit", "none")
+MERGES = ("concat", "scores")
 PRESETS = ("hypersphere", "arcface_torch", "adaface", "opensphere")
 PROTOTYPE_SIMILARITIES = ("cosine", "inner_product")
 SEARCHES = ("official", "merged", "both")
-TEMPLATE_FLIPS = ("given", "first", "sum", "mean")
+SIMILARITIES = ("cosine", "inner_product", "euclidean")
 TAR_RULES = ("at_most", "nearest", "interpolated")
 TASKS = ("1:1", "1:N")
+TEMPLATE_FLIPS = ("given", "first", "sum", "mean")
 
 
 def add_protocols(protocols: Any) -> None:
     """Add a command for each."""
+    _add_pairs(protocols)
     _add_blufr(protocols)
     _add_ytf(protocols)
     _add_ijb(protocols)
@@ -120,3 +125,90 @@ def _parser(protocols: Any, name: str, about: str) -> argparse.ArgumentParser:
 
 def _add_rates(parser: argparse.ArgumentParser, name: str, default: tuple[float, ...], about: str) -> None:
     parser.add_argument(name, dest=f"{name[2:]}s", type=rate, nargs="+", default=default, metavar="RATE", help=about)
+
+
+def _add_pairs(protocols: Any) -> None:
+    parser = protocols.add_parser(
+        "pairs",
+        help="LFW, CALFW, CPLFW, AgeDB-30, CFP, .bin packs and any pair list",
+        description="Verify pairs: 10 folds, each at the best threshold of the others; ROC, EER, TAR at FAR. Several "
+        "lists are measured one by one and pooled.",
+    )
+    parser.add_argument(
+        "--pairs", type=Path, nargs="+", metavar="LIST", help="pair lists, CFP's Split/FP, or .bin packs"
+    )
+    parser.add_argument(
+        "--data",
+        type=Path,
+        metavar="PATH",
+        help="for --pairs and --images: a .bin, or a folder with a list and images",
+    )
+    add_inputs(parser)
+    compared = parser.add_argument_group("comparison")
+    compared.add_argument("--similarity", choices=SIMILARITIES, default="cosine", help="(%(default)s)")
+    compared.add_argument(
+        "--no-normalize", dest="normalize", action="store_false", help="compare embeddings as they are"
+    )
+    compared.add_argument("--center", action="store_true", help="subtract the mean of the training folds")
+    compared.add_argument("--pca", type=int, metavar="N", help="N principal components of the training folds")
+    compared.add_argument(
+        "--far",
+        dest="fars",
+        type=rate,
+        nargs="+",
+        default=FARS,
+        metavar="RATE",
+        help="where TAR is wanted (1e-1 to 1e-6)",
+    )
+    parser.set_defaults(run="evaluate:run_evaluate", protocol="pairs")
+
+
+def add_inputs(parser: argparse.ArgumentParser) -> None:
+    """The options of all protocols: where embeddings come from, and where results go."""
+    made = parser.add_argument_group("embeddings", "ready ones, or a model and images")
+    made.add_argument("--embeddings", type=Path, nargs="+", metavar="NPY", help="(images, dim) arrays")
+    made.add_argument("--names", type=Path, nargs="+", metavar="TXT", help="the name of each row's image, line by line")
+    made.add_argument(
+        "--model", type=Path, nargs="+", metavar="M", help="a folder of `train`, a .safetensors or an .onnx file"
+    )
+    made.add_argument(
+        "--contract",
+        metavar="C",
+        help=f"of ONNX files: {', '.join(CONTRACTS)}, or a .toml or .json file (X.contract.toml)",
+    )
+    made.add_argument(
+        "--images", type=Path, nargs="+", metavar="PATH", help="folder, tar or folder of tars, one per list"
+    )
+    made.add_argument("--resize", action="store_true", help="resize images to the model's size; else they are refused")
+    made.add_argument("--flip", choices=FLIPS, help="merge with the mirror image's embedding (the contract's choice)")
+    made.add_argument(
+        "--snapshots",
+        type=int,
+        default=1,
+        metavar="N",
+        help="of a run: the newest N checkpoints, their scores averaged",
+    )
+    made.add_argument(
+        "--merge", choices=MERGES, help="of several models or arrays: embeddings side by side, or the mean of scores"
+    )
+    made.add_argument("--batch-size", type=int, default=128, metavar="N", help="images at a time (%(default)s)")
+    add_device(made)
+    made.add_argument("--save-embeddings", action="store_true", help="write embeddings.npy and names.txt to DIR too")
+    parser.add_argument(
+        "--allow-missing", action="store_true", help="leave out what is missing or cannot be read, and count it"
+    )
+    parser.add_argument(
+        "--out",
+        type=Path,
+        default=Path("runs/evaluation"),
+        metavar="DIR",
+        help="result.json and report.html go there (%(default)s)",
+    )
+
+
+def rate(text: str) -> float:
+    """Reads a rate, above 0 and at most 1."""
+    number = float(text)
+    if not 0 < number <= 1:
+        raise argparse.ArgumentTypeError(f"{text} must be above 0 and at most 1")
+    return number

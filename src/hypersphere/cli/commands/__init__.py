@@ -1,1 +1,0 @@
-"""What the commands are called and take, without what runs them: nothing here imports torch."""
