@@ -128,6 +128,19 @@ def test_parameters_of_cnn4() -> None:
     assert count(plan("cnn4", dim=2, input_size=(28, 28), channels=1)) == layers
 
 
+def test_parameters_of_lenet() -> None:
+    """Six layers of 3x3 with a PReLU per channel, and Linear on 3x3 maps."""
+    convolved = sum(9 * i * o + o + o for i, o in ((1, 16), (16, 16), (16, 32), (32, 32), (32, 64), (64, 64)))
+    assert count(plan("lenet", dim=2, input_size=(28, 28), channels=1)) == convolved + 64 * 9 * 2 + 2
+
+
+def test_a_lenet_may_start_above_zero() -> None:
+    torch.manual_seed(0)
+    net = create_backbone("lenet", dim=2, input_size=(28, 28), channels=1, first_bias=2.0).eval()
+    with torch.no_grad():
+        assert (net(0.2 * torch.rand(50, 1, 28, 28)) > 0).all()
+
+
 def test_parameters_of_resnet28() -> None:
     """Wen et al.'s released net: 112x96 ends in 512 maps of 5x4."""
     net = plan("resnet28", input_size=(112, 96))

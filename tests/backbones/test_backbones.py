@@ -11,7 +11,17 @@ from hypersphere.backbones import BACKBONES, Backbone, create_backbone, list_bac
 from hypersphere.backbones.stages import run
 
 NAMES = list_backbones()
-FAMILIES = ["sfnet10", "resnet28", "iresnet18", "lightcnn29", "mobilefacenet", "cnn4", "resnet18_cifar", "resnet50"]
+FAMILIES = [
+    "sfnet10",
+    "resnet28",
+    "iresnet18",
+    "lightcnn29",
+    "mobilefacenet",
+    "cnn4",
+    "lenet",
+    "resnet18_cifar",
+    "resnet50",
+]
 SIZES = [(112, 96), (112, 112), (64, 64), (32, 32), (28, 28), (128, 128), (256, 128)]
 
 
@@ -38,7 +48,7 @@ def test_the_names_are_the_ones_promised() -> None:
     assert set(NAMES) == {
         *(f"sfnet{depth}" for depth in (4, 10, 20, 36, 64)),
         *(f"iresnet{depth}" for depth in (18, 34, 50, 100)),
-        *("lightcnn9", "lightcnn29", "resnet28", "mobilefacenet", "cnn4"),
+        *("lightcnn9", "lightcnn29", "resnet28", "mobilefacenet", "cnn4", "lenet"),
         *("resnet18_cifar", "resnet34_cifar", "resnet50"),
     }
     assert list_backbones("sfnet?0") == ["sfnet10", "sfnet20"]
@@ -93,6 +103,7 @@ def test_embeddings_in_the_plane(name: str) -> None:
     ("name", "arguments"),
     [
         ("cnn4", {"input_size": (28, 28), "channels": 1, "dim": 2}),
+        ("lenet", {"input_size": (28, 28), "channels": 1, "dim": 2}),
         ("lightcnn9", {"input_size": (128, 128), "channels": 1, "dim": 256}),
         ("sfnet20", {"input_size": (112, 96)}),
         ("resnet28", {"input_size": (112, 96)}),

@@ -1,24 +1,27 @@
-"""MNIST items, on digits that are not MNIST: reading, training, and what is measured."""
+"""MNIST items, on digits that are not MNIST: reading, settings, what is measured, and items from training to page."""
 
 import contextlib
-import math
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
 import torch
 
-from hypersphere.core import Reporter
 from hypersphere.data import ArraySource
 from hypersphere.data.formats.idx import write_mnist
-from hypersphere.reproduce import RunOptions, find_item, load_catalogue, run_entry
-from hypersphere.reproduce.experiment.digits import DeeperLeNet, Digits, open_digits, train_digits
-from hypersphere.reproduce.papers.largest_margins.digits import setting
+from hypersphere.reproduce import Job, RunOptions, find_item, load_catalogue, run_entries, run_entry
+from hypersphere.reproduce.experiment.digits import digits, plane, plane_steps
+from hypersphere.reproduce.experiment.evidence import settings_of
+from hypersphere.reproduce.experiment.mnist import open_digits
+from hypersphere.reproduce.experiment.record import Record
+from hypersphere.reproduce.experiment.run import Gathered, silent, train_and_measure
+from hypersphere.reproduce.papers.largest_margins.digits import ROWS, Row
 from hypersphere.reproduce.papers.normface.digits import mixed_up
-from hypersphere.reproduce.papers.sphereface.digits import mnist, spread
+from hypersphere.reproduce.papers.sphereface.digits import spread
+from hypersphere.training.trainer import TrainingReporter
 
 REAL = Path(__file__).parents[2] / "shared" / "data" / "mnist.npz"
 
@@ -44,65 +47,75 @@ def file(tmp_path: Path) -> Path:
 def test_both_layouts_are_read(file: Path, tmp_path: Path) -> None:
     train, test = open_digits(file)
     folder = tmp_path / "idx"
-    for split, digits in (("train", train), ("test", test)):
-        source = ArraySource(digits.images.numpy()[..., None], digits.labels.numpy(), where="here")
+    for split, source in (("train", train), ("test", test)):
         write_mnist(source, folder, split=split)
     again = open_digits(folder)
     for first, second in zip((train, test), again, strict=True):
-        assert torch.equal(first.images, second.images)
-        assert torch.equal(first.labels, second.labels)
-    pixels = train.pixels(slice(0, 3))
-    assert pixels.shape == (3, 1, 28, 28)
-    assert -1 <= pixels.min() < pixels.max() <= 1
+        assert isinstance(first, ArraySource)
+        assert (first.images == second.images).all()
+        assert (first.labels == second.labels).all()
+        assert first.batch([0, 1]).shape == (2, 1, 28, 28)
 
 
 def test_what_is_no_mnist_is_refused(file: Path, tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match="give its path with --data"):
-        open_digits(None)
     bad = tmp_path / "bad.npz"
     bad.write_bytes(b"nothing")
     with pytest.raises(ValueError, match="bad.npz"):
         open_digits(bad)
+    bad = tmp_path / "other.npz"  # a file is read once
     np.savez(bad, train_images=np.zeros(3))
     with pytest.raises(ValueError, match="no train_labels, test_images, test_labels"):
         open_digits(bad)
-    np.savez(
-        bad,
-        **dict[str, Any].fromkeys(("train_images", "train_labels", "test_images", "test_labels"), np.zeros(3)),  # type: ignore[arg-type]
-    )
+    bad = tmp_path / "floats.npz"
+    short = np.zeros(3)
+    np.savez(bad, train_images=short, train_labels=short, test_images=short, test_labels=short)
     with pytest.raises(ValueError, match=r"bytes \(N, 28, 28\)"):
         open_digits(bad)
 
 
-def test_training_learns_and_repeats() -> None:
-    images, labels = bars(640, 0)
-    digits = Digits(torch.from_numpy(images), torch.from_numpy(labels).long())
-    seen: list[int] = []
-    options = {"scale": 10.0, "margin": 0.1}
-    runs = [
-        train_digits(
-            digits,
-            "cosface",
-            epochs=3,
-            dim=8,
-            options=options,
-            batch_size=32,
-            watch=lambda step, head: seen.append(step),
-        )
-        for _ in range(2)
-    ]
-    assert seen == [*range(1, 61)] * 2
-    assert torch.equal(runs[0].head.weight, runs[1].head.weight)
-    right = runs[0].head.cosines(runs[0].features(digits)).argmax(1) == digits.labels
-    assert right.double().mean() > 0.85
-    assert DeeperLeNet(2)(digits.pixels(slice(0, 2))).shape == (2, 2)
+def job(name: str, file: Path, epochs: int | None = 1) -> Job:
+    return Job(entry=load_catalogue()[name], data=file, seeds=(0,), epochs=epochs)
 
 
-def test_a_run_that_diverges_is_an_error() -> None:
-    images, labels = bars(64, 0)
-    digits = Digits(torch.from_numpy(images), torch.from_numpy(labels).long())
-    with pytest.raises(ValueError, match="softmax diverged with seed 3 at rate 1e"):
-        train_digits(digits, "softmax", epochs=4, dim=2, rate=1e30, batch_size=32, seed=3)
+def test_training_learns_and_repeats(file: Path, tmp_path: Path) -> None:
+    known = digits(job("largest-margins/table1", file), "c", "cosface", "train.batch_size=32", steps=60)
+    one, two = (train_and_measure(known, 0, tmp_path, "cpu", lambda steps: None) for _ in range(2))
+    assert one.numbers == two.numbers
+    assert one.numbers["accuracy"] > 85
+    assert len(one.arrays["samples"]) == 100
+
+
+def test_lengths_are_measured_after_every_step(file: Path, tmp_path: Path) -> None:
+    settings = settings_of(job("largest-margins/fig1", file))
+    (setting,) = (replace(each, overrides=(*each.overrides, "train.steps=7")) for each in settings)
+    record = train_and_measure(setting, 0, tmp_path, "cpu", lambda steps: None)
+    assert record.arrays["lengths"].shape == (7,)
+    assert (record.arrays["lengths"] > 1).all()
+
+
+def test_a_plane_has_features_of_two_dimensions(file: Path, tmp_path: Path) -> None:
+    where = job("sphereface/fig8", file)
+    assert (plane_steps(where), plane_steps(replace(where, epochs=None))) == (300 // 64, 624)
+    relu = plane(where, "r", "softmax", "backbone.last_relu=true")
+    record = train_and_measure(relu, 0, tmp_path, "cpu", lambda steps: None)
+    assert (record.arrays["features"].shape, record.arrays["new features"].shape) == ((300, 2), (100, 2))
+    assert record.arrays["features"].min() >= 0
+    assert record.arrays["labels"].tolist() == [n % 10 for n in range(300)]
+
+
+def test_the_path_of_the_data_may_have_any_letters(tmp_path: Path) -> None:
+    odd = tmp_path / 'a "b" = c, d.npz'
+    assert plane(job("sphereface/fig8", odd, None), "p", "softmax").recipe(0).data.source == str(odd)
+
+
+def test_a_run_that_diverged_is_said(file: Path) -> None:
+    asked = job("normface/fig2", file)
+    (setting,) = settings_of(asked)
+    records = {setting.key(0): Record("t", 0, 1.0, stopped="the loss is nan")}
+    run = find_item("normface/fig2")
+    assert run is not None
+    with pytest.raises(ValueError, match="t, seed 0 stopped: the loss is nan"):
+        run(replace(asked, gathered=Gathered(records)))
 
 
 def test_spread_of_known_directions() -> None:
@@ -126,63 +139,70 @@ def test_radial_features_are_mixed_up_by_distance_not_by_angle() -> None:
 
 
 @pytest.mark.parametrize(
-    ("row", "loss", "options"),
+    ("row", "title", "head"),
     [
-        ("CE", "softmax", {}),
-        ("R_sm", "sample_margin", {}),
-        ("CE + 0.5 R_sm", "softmax", {"add": {"sample_margin": {"weight": 0.5}}}),
-        ("CosFace (s = 20)", "cosface", {"scale": 20.0, "margin": 0.1}),
+        (Row("CE"), "CE", {"name": "softmax"}),
+        (Row("", weight=1.0), "R_sm", {"name": "sample_margin"}),
+        (Row("CE", weight=0.5), "CE + 0.5 R_sm", {"name": "softmax", "add": {"sample_margin": {"weight": 0.5}}}),
+        (Row("CosFace", 20), "CosFace (s = 20)", {"name": "cosface", "scale": 20.0, "margin": 0.1}),
         (
+            Row("NormFace", 64, 1.0),
             "NormFace (s = 64) + R_sm",
-            "normface",
-            {"scale": 64.0, "learnable_scale": False, "add": {"sample_margin": {"weight": 1.0}}},
+            {"name": "normface", "scale": 64.0, "learnable_scale": False, "add": {"sample_margin": {"weight": 1.0}}},
         ),
     ],
 )
-def test_rows_are_read(row: str, loss: str, options: dict[str, object]) -> None:
-    assert setting(row) == (loss, options)
+def test_rows_are_settings(row: Row, title: str, head: dict[str, object], file: Path) -> None:
+    made = row.setting(job("largest-margins/table1", file), 3).recipe(0).head
+    assert row.title == title
+    assert {key: value for key, value in made.items() if key not in ("engine", "prototype_norm")} == head
 
 
-def test_every_row_of_the_tables_is_a_setting() -> None:
-    for name in ("largest-margins/table1", "largest-margins/table5"):
-        for row in load_catalogue()[name].rows:
-            setting(row)
-    with pytest.raises(ValueError, match="'Focal' is no row"):
-        setting("Focal")
+def test_every_row_of_the_tables_is_known() -> None:
+    tables = [load_catalogue()[f"largest-margins/{name}"].rows for name in ("table1", "table5")]
+    assert set(ROWS) == set(tables[1]) > set(tables[0])
 
 
-@pytest.mark.parametrize(
-    "name", ["sphereface/fig8", "sphereface/fig9", "normface/fig2", "normface/fig3", "largest-margins/fig1"]
-)
-def test_an_item_runs_on_data_of_the_same_layout(name: str, file: Path, tmp_path: Path) -> None:
-    mnist.cache_clear()
+class Bar:
+    def __init__(self) -> None:
+        self.steps: list[tuple[int, int]] = []
+
+    def begin(self, done: int) -> None:
+        self.steps.append((done, 0))
+
+    def __call__(self, done: int, total: int, note: str = "") -> None:
+        self.steps.append((done, total))
+
+
+def test_items_share_runs_behind_one_bar(file: Path, tmp_path: Path) -> None:
+    """All runs of all items are announced with an estimate and trained before any item is judged."""
+    bars_: list[Bar] = []
     said: list[str] = []
-    steps: list[tuple[int, int]] = []
 
     @contextlib.contextmanager
-    def progress(title: str, unit: str) -> Iterator[Reporter]:
-        yield lambda done, total: steps.append((done, total))
+    def progress(title: str, unit: str) -> Iterator[TrainingReporter]:
+        bars_.append(Bar())
+        yield bars_[-1]
 
-    options = RunOptions(data=file, epochs=1, seeds=(0, 1), progress=progress, announce=said.append)  # type: ignore[arg-type]
-    result = run_entry(load_catalogue()[name], tmp_path / "out", options)
-    assert said.pop(0).startswith(f"\n{name}: ")
-    if steps:  # else another test has trained the same runs
-        runs, each = re.fullmatch(r"(\d) runs? of (\d+) steps", said[0]).groups()
-        assert re.fullmatch(r"about \d+ s", said[1])
-        total = int(runs) * int(each)
-        assert steps == [(done, total) for done in range(1, total + 1)]
-    assert any(finding.verdict is not None for finding in result.findings)
-    several = name not in ("sphereface/fig8", "normface/fig2")
-    assert result.seeds == ((0, 1) if several else (0,))
-    assert result.command.endswith(f"--data PATH{' --seeds 2' if several else ''} --epochs 1")
-    assert (tmp_path / "out" / "images" / f"{name.replace('/', '-')}.png").exists()
+    names = ["sphereface/fig8", "sphereface/fig9", "sphereface/fig11", "normface/fig2", "normface/fig3"]
+    options = RunOptions(data=file, epochs=1, seeds=(0, 1), progress=progress, announce=said.append)
+    done = list(run_entries([load_catalogue()[name] for name in names], tmp_path / "out", options))
+    assert said[0] == "6 runs to train, 24 steps in all"
+    assert re.fullmatch(r"about \d+ s on cpu with --jobs 1", said[1])
+    assert said[3:] == [f"\n{entry.id}: {entry.title}" for entry, _ in done]
+    (bar,) = bars_
+    assert list(dict.fromkeys(bar.steps)) == [(1, 0), *((step, 24) for step in range(2, 25))]
+    for entry, result in done:
+        assert not isinstance(result, Exception), result
+        assert any(finding.verdict is not None for finding in result.findings)
+        assert result.command == f"hypersphere reproduce {entry.id} --data PATH --seeds 2 --epochs 1"
+        assert (tmp_path / "out" / "images" / f"{entry.id.replace('/', '-')}.png").exists()
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["sphereface/fig11", "sphereface/fig12", "largest-margins/table1"])
+@pytest.mark.parametrize("name", ["largest-margins/fig1", "sphereface/fig12", "largest-margins/table1"])
 def test_longer_items_run_too(name: str, file: Path, tmp_path: Path) -> None:
-    mnist.cache_clear()
-    result = run_entry(load_catalogue()[name], tmp_path / "out", RunOptions(data=file, epochs=1))
+    result = run_entry(load_catalogue()[name], tmp_path / "out", RunOptions(data=file, epochs=1, progress=silent))
     assert all(finding.ours for finding in result.findings)
 
 
@@ -193,12 +213,11 @@ def test_without_data_an_item_asks_for_it(tmp_path: Path) -> None:
 
 
 @pytest.mark.realdata
-def test_mnist_trains_to_the_usual_accuracy() -> None:
+def test_mnist_trains_to_the_usual_accuracy(tmp_path: Path) -> None:
     if not REAL.is_file():
         pytest.skip("shared/data/mnist.npz is not here")
     train, test = open_digits(REAL)
-    assert (len(train.labels), len(test.labels)) == (60_000, 10_000)
-    trained = train_digits(train, "cosface", epochs=1, dim=128, options={"scale": 10.0, "margin": 0.1})
-    right = trained.head.cosines(trained.features(test)).argmax(1) == test.labels
-    assert right.double().mean() > 0.96
-    assert math.isfinite(float(trained.head.weight.sum()))
+    assert (len(train), len(test)) == (60_000, 10_000)
+    known = digits(job("largest-margins/table1", REAL), "c", "cosface", steps=234)
+    record = train_and_measure(known, 0, tmp_path, "cpu", lambda steps: None)
+    assert record.numbers["accuracy"] > 96

@@ -16,8 +16,9 @@ def tiny(small: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterat
     """Two steps on four people."""
     recipe = tmp_path / "tiny.toml"
     size = "[data]\nidentities = 4\nimages_per_identity = 3\n[train]\nsteps = 2\nbatch_size = 4\n"
-    recipe.write_text(f'base = "{setting.RECIPE.resolve()}"\n{size}')
-    monkeypatch.setattr(setting, "RECIPE", recipe)
+    base = setting.RECIPES["pocket"].resolve()
+    recipe.write_text(f'base = "{base}"\n{size}')
+    monkeypatch.setitem(setting.RECIPES, "pocket", recipe)
     setting._recipe.cache_clear()
     yield
     setting._recipe.cache_clear()

@@ -56,13 +56,11 @@ class Outcome:
         findings: numbers and sentences.
         figures: by file name without ending, what draws each; nothing is drawn before it is asked for.
         notes: paragraphs.
-        seeds: that were used; those of the job by default.
     """
 
     findings: Sequence[Finding] = ()
     figures: Mapping[str, Callable[[], Figure]] = field(default_factory=dict)
     notes: Sequence[str] = ()
-    seeds: tuple[int, ...] | None = None
 
 
 @dataclass(frozen=True)

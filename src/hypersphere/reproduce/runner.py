@@ -113,11 +113,10 @@ def run_entry(entry: Entry, folder: str | Path, options: RunOptions | None = Non
 def _run(job: Job, folder: Path) -> Result:
     run, start = find_item(job.entry.id), time.monotonic()
     assert run is not None
-    outcome = run(job)
-    used = job.seeds if outcome.seeds is None else outcome.seeds
-    command = job.entry.command
-    if len(used) > 1:
-        command += f" --seeds {len(used)}"
+    outcome, command = run(job), job.entry.command
+    if len(job.seeds) > 1:
+        command += f" --seeds {len(job.seeds)}"
     if job.epochs is not None:
         command += f" --epochs {job.epochs}"
-    return write_result(folder, job.entry.id, outcome, command=command, seconds=time.monotonic() - start, seeds=used)
+    seconds = time.monotonic() - start
+    return write_result(folder, job.entry.id, outcome, command=command, seconds=seconds, seeds=job.seeds)

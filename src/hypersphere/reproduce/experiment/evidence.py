@@ -75,11 +75,11 @@ class Evidence:
             return self.judged(None, ours, settings, sentence=sentence)
         return Finding(what=sentence, ours=ours, verdict=verdict, note=note)
 
-    def value(self, name: str, setting: Setting, metric: str, *, note: str = "") -> Finding:
+    def value(self, name: str, setting: Setting, metric: str, *, digits: int | None = None, note: str = "") -> Finding:
         """A number of the paper's, beside the mean of a setting over seeds."""
         if problem := self.stopped(setting):
             return Finding(what=name, ours=_NOT_MEASURED, paper=f"{self.job.entry.printed(name):.10g}", note=problem)
-        return self.job.value(name, self.mean(setting, metric), note=note)
+        return self.job.value(name, self.mean(setting, metric), digits=digits, note=note)
 
     def values(self, setting: Setting, name: str) -> Floats:
         """A number of every seed; NaN where training stopped itself."""

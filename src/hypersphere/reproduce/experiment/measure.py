@@ -24,6 +24,7 @@ from hypersphere.reproduce.experiment.painted import IMAGES, UNSEEN, unseen_labe
 from hypersphere.training import Recipe, TrainingStopped, run_embedder
 
 PAIRS = 12_000
+_SHOWN = 10_000
 BINS = np.linspace(-1, 1, 81)
 MARGIN_BINS = np.linspace(-2, 2, 81)
 
@@ -211,13 +212,14 @@ def measure_classes(embed_: Embed, head: Head, new: ImageSource) -> tuple[Number
     return numbers, arrays
 
 
-def measure_features(embed_: Embed, head: Head, train: ImageSource) -> Arrays:
-    """Features of the training images, their labels, and the prototypes."""
-    return {
-        "features": embed_(train).numpy().astype(np.float32),
-        "labels": np.asarray(train.labels).astype(np.int16),
-        "prototypes": head.weight.detach().float().cpu().numpy(),
-    }
+def measure_features(embed_: Embed, head: Head, train: ImageSource, new: ImageSource) -> Arrays:
+    """Features of training images (10,000 at random of more) and of new ones, their labels, and the prototypes."""
+    order = np.random.default_rng(0).permutation(len(train)) if len(train) > _SHOWN else np.arange(len(train))
+    arrays: Arrays = {"prototypes": head.weight.detach().float().cpu().numpy()}
+    for name, source in (("", Subset(train, order[:_SHOWN])), ("new ", new)):
+        arrays[f"{name}features"] = embed_(source).numpy().astype(np.float32)
+        arrays[f"{name}labels"] = np.asarray(source.labels).astype(np.int16)
+    return arrays
 
 
 def measure_fit(embed_: Embed, head: Head, train: ImageSource) -> Numbers:

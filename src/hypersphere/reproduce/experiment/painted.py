@@ -1,4 +1,4 @@
-"""Pocket faces painted once, kept as arrays that every process maps into its memory."""
+"""What settings train on and are tested on: MNIST, or pocket faces, painted once and mapped by every process."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from hypersphere.core.files import whole_file
 from hypersphere.core.read_arrays import read_npy
 from hypersphere.data import ArraySource, ImageSource, Subset
 from hypersphere.pocket import TEST, PocketFaces
+from hypersphere.reproduce.experiment.mnist import open_digits
 from hypersphere.training.recipe import DataSettings
 from hypersphere.training.training_data import training_source
 
@@ -54,13 +55,15 @@ def _faces(data: DataSettings, identities: int, images: int, first: int = 0) -> 
 
 
 def training_images(data: DataSettings, folder: Path, *, new: bool = False) -> tuple[ImageSource, ImageSource | None]:
-    """What a recipe trains on, imbalanced and noisy as it says; with `new`, also later images of the same people.
+    """What a recipe trains on, imbalanced and noisy as it says; with `new`, also other images of the same classes.
 
     Args:
         data: of the recipe.
         folder: of painted images.
-        new: whether later images are wanted.
+        new: whether other images are wanted: later ones of the same people, MNIST's test images.
     """
+    if data.source != "pocket":
+        return open_digits(Path(data.source))
     own = data.images_per_identity
     if not new:
         return training_source(data, painted(_faces(data, data.identities, own), folder)), None

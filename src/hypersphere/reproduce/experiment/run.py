@@ -197,10 +197,12 @@ def run_and_write(setting: Setting, seed: int, cache: Path, device: str, runner:
 
 
 class _StepCount:
-    """Tells a `Count` the steps of a trainer, stage after stage."""
+    """Tells a `Count` the steps of a trainer, stage after stage; of a `head`, measures the prototypes after each."""
 
     def __init__(self, count: Count) -> None:
         self.count, self.last = count, 0
+        self.head: Head | None = None
+        self.lengths: list[float] = []
 
     def begin(self, done: int) -> None:
         self.last = done
@@ -208,6 +210,9 @@ class _StepCount:
     def __call__(self, done: int, total: int, note: str = "") -> None:
         self.count(done - self.last)
         self.last = done
+        if self.head is not None:
+            lengths = self.head.weight.detach().norm(dim=1)
+            self.lengths.append(float(lengths.max() / lengths.min()))
 
 
 def train_and_measure(setting: Setting, seed: int, cache: Path, device: str, count: Count) -> Record:
@@ -215,11 +220,10 @@ def train_and_measure(setting: Setting, seed: int, cache: Path, device: str, cou
     recipe, start, folder = setting.recipe(seed), time.monotonic(), cache / "images"
     train, new = training_images(recipe.data, folder, new=setting.measure != "people")
     history: list[tuple[float, ...]] = []
+    steps = _StepCount(count)
     try:
         with tempfile.TemporaryDirectory() as place:
-            trained = _train(
-                recipe, Path(place), train, new, device=device, history=history, progress=_StepCount(count)
-            )
+            trained = _train(setting, seed, Path(place), train, new, device=device, history=history, progress=steps)
             embed = measure.embedder(recipe, trained.backbone, device)
             people = None if new is not None else measure.measure_people(embed, unseen_images(recipe.data, folder))
     except TrainingStopped as stopped:
@@ -234,15 +238,19 @@ def train_and_measure(setting: Setting, seed: int, cache: Path, device: str, cou
         numbers, arrays = measure.measure_classes(embed, trained.head, new)
     numbers |= measure.measure_fit(embed, trained.head, train)
     if setting.measure == "features":
-        arrays |= measure.measure_features(embed, trained.head, train)
+        assert new is not None
+        arrays |= measure.measure_features(embed, trained.head, train, new)
     if history:
         arrays["history"] = np.array(history)
+    if steps.lengths:
+        arrays["lengths"] = np.array(steps.lengths, dtype=np.float32)
     seconds = time.monotonic() - start
     return Record(setting.title, seed, seconds, describe_machine(), numbers=numbers, arrays=arrays)
 
 
 def _train(
-    recipe: Recipe,
+    setting: Setting,
+    seed: int,
     folder: Path,
     source: ImageSource,
     new: ImageSource | None,
@@ -258,6 +266,8 @@ def _train(
         if new is not None and stage.train.checkpoint_every < trainer.total:
             trainer.evaluate = lambda network: _look(trainer.step, network, trainer.head, stage, new)
             trainer.keep_best = False
+        if setting.measure == "lengths":
+            progress.head = trainer.head
         return trainer
 
     def _look(step: int, network: nn.Module, head: Head, stage: Recipe, images: ImageSource) -> dict[str, float]:
@@ -265,7 +275,7 @@ def _train(
         history.append((step, numbers["accuracy"], numbers["class margin"], numbers["sample margin"]))
         return {"accuracy": numbers["accuracy"]}
 
-    return train_recipe(recipe, folder, make, progress)
+    return train_recipe(setting.recipe(seed), folder, make, progress)
 
 
 def _paint(runs: Iterable[tuple[Setting, int]], cache: Path) -> None:

@@ -1,4 +1,4 @@
-"""How long the runs of `pocket` items will take: from earlier runs of this machine, or from a few measured steps."""
+"""How long the runs of settings will take: from earlier runs of this machine, or from a few measured steps."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def steps_of(setting: Setting, seed: int) -> int:
     """Return the optimizer steps of a run, of both stages where it has two."""
     steps = [stage.train.steps for stage in setting.recipe(seed).stages()]
     if None in steps:
-        raise ValueError(f"{setting.title}: a pocket setting states train.steps, not epochs")
+        raise ValueError(f"{setting.title}: a setting states train.steps, not epochs")
     return sum(number for number in steps if number is not None)
 
 

@@ -1,16 +1,16 @@
-"""Settings: a pocket recipe with overrides, and what is measured of the network it leaves."""
+"""Settings: a recipe with overrides, and what is measured of the network it leaves."""
 
 from __future__ import annotations
 
 import functools
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from hypersphere.core.config import as_table, digest
 from hypersphere.training import SHIPPED_RECIPES, Recipe, load_recipe
 
-RECIPE = SHIPPED_RECIPES / "pocket" / "reproduce.toml"
-MEASURES = ("people", "classes", "features")
+RECIPES = {"pocket": SHIPPED_RECIPES / "pocket" / "reproduce.toml", "mnist": SHIPPED_RECIPES / "real" / "mnist.toml"}
+"""By the data."""
 _VERSION = 2
 """Raised when the same recipe trains or is measured otherwise: records of before are then not taken for new ones."""
 
@@ -21,9 +21,11 @@ class Setting:
 
     Args:
         title: in tables and legends.
-        overrides: `key.sub=value` settings on top of `recipes/pocket/reproduce.toml`.
-        measure: `people`: pairs, searches and rankings of people never seen; `classes`: new images of the people
-            trained on, with margins; `features`: those and the features themselves.
+        overrides: `key.sub=value` settings on top of the recipe.
+        measure: `people`: pairs, searches and rankings of people never seen; `classes`: new images of the classes
+            trained on, with margins; `features`: those and the features themselves; `lengths`: those, and the longest
+            over the shortest prototype after every step.
+        data: `pocket` faces (`recipes/pocket/reproduce.toml`) or `mnist` (`recipes/real/mnist.toml`).
 
     Two settings with the same overrides and measure are one run, whatever their titles.
     """
@@ -31,10 +33,11 @@ class Setting:
     title: str
     overrides: tuple[str, ...]
     measure: str = "people"
+    data: str = "pocket"
 
     def recipe(self, seed: int) -> Recipe:
         """The resolved recipe of a seed."""
-        return _recipe(self.overrides, seed)
+        return _recipe(self.data, self.overrides, seed)
 
     def key(self, seed: int) -> str:
         """What a run of this setting is filed under."""
@@ -43,15 +46,15 @@ class Setting:
 
     def but(self, title: str, *overrides: str) -> Setting:
         """The same with more overrides."""
-        return Setting(title, (*self.overrides, *overrides), self.measure)
+        return replace(self, title=title, overrides=(*self.overrides, *overrides))
 
 
 @functools.cache
-def _recipe(overrides: tuple[str, ...], seed: int) -> Recipe:
+def _recipe(data: str, overrides: tuple[str, ...], seed: int) -> Recipe:
     engines = ["head.engine=dense"]
     if any(entry.startswith("second.head.name=") for entry in overrides):
         engines.append("second.head.engine=dense")
-    return load_recipe(RECIPE, [*overrides, *engines, f"train.seed={seed}"])
+    return load_recipe(RECIPES[data], [*overrides, *engines, f"train.seed={seed}"])
 
 
 def people(title: str, head: str, *overrides: str) -> Setting:

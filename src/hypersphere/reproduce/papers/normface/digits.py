@@ -1,47 +1,46 @@
-"""The `real` items on MNIST of NormFace (Figs. 2, 3) and the prototypes' lengths of Largest Margins (Fig. 1)."""
+"""NormFace on MNIST with features of two dimensions: Figs. 2 and 3."""
 
 from __future__ import annotations
 
 import math
 from typing import TYPE_CHECKING
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from hypersphere.geometry import normalize
 from hypersphere.plots import draw_features, new_figure
-from hypersphere.reproduce.job import Job, item
+from hypersphere.reproduce.experiment.digits import how, plane
+from hypersphere.reproduce.experiment.evidence import Evidence, experiment
+from hypersphere.reproduce.experiment.verdict import over_seeds
 from hypersphere.reproduce.outcome import Finding, Outcome
-from hypersphere.reproduce.papers.sphereface.digits import Plane, accuracy, how, mnist, panel_of, train_planes
+from hypersphere.reproduce.papers.sphereface.digits import features_of
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-_BATCH = 256
 
-
-@item("normface/fig2")
-def radial(job: Job) -> Outcome:
+@experiment("normface/fig2", lambda job: [plane(job, "softmax, without bias", "softmax", "head.bias=false")])
+def radial(evidence: Evidence) -> Outcome:
     """Fig. 2: 2-D features under softmax, and the probability of class 0 over the plane."""
-    (trained,) = train_planes(job, [Plane(loss="softmax", options={"bias": False})])
-    title, features, labels = panel_of(job, "softmax, without bias", trained)
-    euclidean, angular = mixed_up(features, labels)
+    ((setting, records),) = evidence.records.items()
+    shares = np.array([mixed_up(*features_of(record, "")[1:]) for record in records])
+    euclidean, angular = shares.mean(0)
     findings = [
-        Finding(what="accuracy on test images, %", ours=f"{accuracy(trained, mnist(job.data)[1]):.2f}"),
-        job.judged(
-            None,
+        evidence.row(setting, "accuracy"),
+        evidence.judged(
+            over_seeds(shares[:, 0] - 2 * shares[:, 1]),
             f"{100 * euclidean:.1f} % against {100 * angular:.1f} % of random triplets",
+            (setting,),
             sentence="a feature is nearer to one of another class than to one of its own more than twice as often by "
             "distance as by angle",
         ),
     ]
-    weight = trained.head.weight.detach()
-    return Outcome(
-        findings=findings,
-        figures={"fig2": lambda: _draw_radial(title, features, labels, weight)},
-        notes=how(job),
-        seeds=job.seeds[:1],
-    )
+    title, features, labels = features_of(records[0], setting.title)
+    weight = torch.from_numpy(records[0].arrays["prototypes"])
+    figures = {"fig2": lambda: _draw_radial(title, features, labels, weight)}
+    return Outcome(findings=findings, figures=figures, notes=[how(evidence.job)])
 
 
 def mixed_up(features: Tensor, labels: Tensor, *, triplets: int = 200_000) -> tuple[float, float]:
@@ -74,29 +73,29 @@ def _draw_radial(title: str, features: Tensor, labels: Tensor, weight: Tensor) -
     return figure
 
 
-@item("normface/fig3")
-def bias_at_zero(job: Job) -> Outcome:
+@experiment("normface/fig3", lambda job: [plane(job, "with bias", "softmax", "head.bias=true")])
+def bias_at_zero(evidence: Evidence) -> Outcome:
     """Fig. 3: with a bias a class may lie around zero, where its directions mean nothing."""
-    planes = [Plane(loss="softmax", options={"bias": True}, seed=seed) for seed in job.seeds]
-    runs = dict(zip(job.seeds, train_planes(job, planes), strict=True))
+    (records,) = evidence.records.values()
     panels, shares, findings = [], [], []
-    for seed, trained in runs.items():
-        _, features, labels = panel_of(job, "", trained)
+    for seed, record in zip(evidence.job.seeds, records, strict=True):
+        title, features, labels = features_of(record, f"seed {seed}")
         centres = torch.stack([features[labels == c].mean(0) for c in range(10)]).norm(dim=1)
         share = float(centres.min() / centres.median())
         nearest = int(centres.argmin())
         unit = normalize(features[labels == nearest])
         turn = math.degrees(math.acos(min(1.0, float(unit.mean(0).norm()))))
-        panels.append((f"seed {seed}", features, labels))
+        panels.append((title, features, labels))
         shares.append(share)
         what = f"seed {seed}: shortest class centre / median, and how far its directions spread, degrees"
         findings.append(Finding(what=what, ours=f"{share:.2f} (class {nearest}), {turn:.0f}"))
     findings.append(
-        job.judged(
+        evidence.judged(
             None,
             f"shortest over median centre {min(shares):.2f} over {len(shares)} runs",
+            list(evidence.records),
             sentence="with a bias some run has a class around zero (its centre at less than 0.4 of the median length)",
             note="a sentence about some run: few runs do not decide it; the paper shows two selected ones",
         )
     )
-    return Outcome(findings=findings, figures={"fig3": lambda: draw_features(panels)}, notes=how(job))
+    return Outcome(findings=findings, figures={"fig3": lambda: draw_features(panels)}, notes=[how(evidence.job)])
