@@ -16,6 +16,7 @@ ROOMS = [
     "engines",
     "losses",
     "heads",
+    "pml",
     "optim",
     "backbones",
     "data",
