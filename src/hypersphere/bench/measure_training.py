@@ -17,10 +17,8 @@ import torch
 from torch import Tensor
 
 from hypersphere.bench.machine import device_name
-from hypersphere.core import check_integer
-from hypersphere.core.config import build
-from hypersphere.data import open_source, write_records
-from hypersphere.data.source import ImageSource, Indices, Labels
+from hypersphere.core import build, check_integer
+from hypersphere.data import ImageSource, Indices, Labels, open_source, write_records
 from hypersphere.distributed import World, default_workers, join_world
 from hypersphere.pocket import PocketFaces
 from hypersphere.training import Recipe, Trainer

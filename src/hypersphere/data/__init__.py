@@ -30,12 +30,22 @@ from hypersphere.data.formats import (
 from hypersphere.data.images import Image, UnreadableImage, decode, encode
 from hypersphere.data.memory import InMemory
 from hypersphere.data.mixing import cutmix, mixup
-from hypersphere.data.named import ImageFiles, NamedImages
+from hypersphere.data.named import ImageFiles, NamedImages, NameIndex
 from hypersphere.data.overlap import shared_names, similar_identities
 from hypersphere.data.prefetch import Prefetcher, ProcessPrefetcher
-from hypersphere.data.readable import ReadReport, check_readable
+from hypersphere.data.readable import ReadReport, check_readable, unreadable_among
 from hypersphere.data.samplers import ClassBalancedBatches, IdentityBatches, ShuffledBatches
-from hypersphere.data.source import ArraySource, EncodedSource, ImageSource, Indices, Labels, Subset, batch, names_of
+from hypersphere.data.source import (
+    ArraySource,
+    EncodedSource,
+    ImageSource,
+    Indices,
+    Labels,
+    Subset,
+    batch,
+    first_few,
+    names_of,
+)
 from hypersphere.data.summary import read_some, summarize, without_unreadable
 
 __all__ = [
@@ -57,6 +67,7 @@ __all__ = [
     "Labels",
     "ListSource",
     "MarketSource",
+    "NameIndex",
     "NamedImages",
     "PackSource",
     "Prefetcher",
@@ -72,6 +83,7 @@ __all__ = [
     "cutmix",
     "decode",
     "encode",
+    "first_few",
     "guess_format",
     "imbalance",
     "is_image_name",
@@ -90,6 +102,7 @@ __all__ = [
     "step_counts",
     "summarize",
     "unlabelled",
+    "unreadable_among",
     "without_unreadable",
     "write_cifar",
     "write_folder",

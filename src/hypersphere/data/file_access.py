@@ -7,7 +7,7 @@ import threading
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from hypersphere.core.files import Staged
+from hypersphere.core import Staged
 from hypersphere.data.image_limits import MAX_BYTES
 
 IMAGE_SUFFIXES = frozenset({".jpg", ".jpeg", ".png", ".webp", ".bmp", ".gif", ".tif", ".tiff", ".ppm", ".pgm"})

@@ -19,8 +19,16 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor, distributed
 
-from hypersphere.core import import_extra, read_json
-from hypersphere.core.files import file_digest, make_folders, partial_name, sync_file, sync_folder, write_atomically
+from hypersphere.core import (
+    file_digest,
+    import_extra,
+    make_folders,
+    partial_name,
+    read_json,
+    sync_file,
+    sync_folder,
+    write_atomically,
+)
 
 if TYPE_CHECKING:
     from torch.distributed import ProcessGroup

@@ -10,8 +10,7 @@ import torch
 from torch import Tensor
 
 from hypersphere.core import Reporter, check_integer
-from hypersphere.data import Fitted, ImageFiles, ImageSource, NamedImages, Prefetcher, UnreadableImage
-from hypersphere.data.readable import unreadable_among
+from hypersphere.data import Fitted, ImageFiles, ImageSource, NamedImages, Prefetcher, UnreadableImage, unreadable_among
 from hypersphere.evaluation.arrays import Ints
 from hypersphere.evaluation.embeddings import Embeddings
 from hypersphere.models import Embedder

@@ -11,11 +11,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from hypersphere.core import Staged, is_integer
+from hypersphere.core import Staged, check_names, is_integer, numbered_lines
 from hypersphere.core.read_arrays import read_npy
-from hypersphere.core.read_lines import check_names, numbered_lines
-from hypersphere.data.named import NameIndex
-from hypersphere.data.source import first_few
+from hypersphere.data import NameIndex, first_few
 from hypersphere.evaluation.arrays import Array, Ints, finite_rows
 from hypersphere.evaluation.results.provenance import file_digests, joined_files
 

@@ -8,15 +8,17 @@ from pathlib import Path
 from typing import Any
 
 from hypersphere.core import (
+    as_table,
+    build,
     check_choice,
     check_integer,
     check_positive,
     check_range,
+    load_toml,
     nearest,
     parse_json,
     read_json,
 )
-from hypersphere.core.config import as_table, build, load_toml
 
 COLOURS = ("rgb", "bgr", "grey")
 FLIPS = ("none", "concat", "sum", "mean")

@@ -13,8 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from hypersphere.backbones import Backbone, create_backbone
-from hypersphere.core import check_choice, import_extra, parse_json
-from hypersphere.core.files import Staged
+from hypersphere.core import Staged, check_choice, import_extra, parse_json
 from hypersphere.models.contract import Contract, contract_beside, matched, parse_contract, read_contract
 from hypersphere.models.embedder import Embedder
 from hypersphere.models.onnx import load_onnx

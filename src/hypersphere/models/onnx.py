@@ -9,8 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from hypersphere.core import import_extra
-from hypersphere.core.files import file_digest
+from hypersphere.core import file_digest, import_extra
 from hypersphere.models.contract import Contract, matched
 from hypersphere.models.embedder import Embedder
 

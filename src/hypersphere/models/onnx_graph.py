@@ -10,8 +10,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from hypersphere.core import import_extra
-from hypersphere.core.files import file_digest
+from hypersphere.core import file_digest, import_extra
 from hypersphere.models.contract import Contract, matched
 from hypersphere.models.embedder import Embedder
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from torch import Tensor
 
-from hypersphere.core.files import Staged
+from hypersphere.core import Staged
 from hypersphere.heads import Head
 from hypersphere.models.model_file import open_safetensors, safetensors_module
 

@@ -12,8 +12,8 @@ from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from hypersphere.core.files import whole_file
-from hypersphere.data.images import Image, encode
+from hypersphere.core import whole_file
+from hypersphere.data import Image, encode
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -6,8 +6,7 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from hypersphere.core import import_extra, install_hint
-from hypersphere.core.files import whole_file
+from hypersphere.core import import_extra, install_hint, whole_file
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

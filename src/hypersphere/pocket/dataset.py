@@ -11,8 +11,7 @@ import torch
 from torch import Tensor
 
 from hypersphere.core import check_integer, check_range
-from hypersphere.data.images import Image
-from hypersphere.data.source import ImageSource, Indices, Labels
+from hypersphere.data import Image, ImageSource, Indices, Labels
 from hypersphere.pocket.faces import face_landmarks
 from hypersphere.pocket.paint import paint_faces
 

@@ -9,8 +9,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from hypersphere.core.checks import check_choice, nearest
-from hypersphere.core.config import build, load_toml
+from hypersphere.core import build, check_choice, load_toml, nearest
 
 KINDS = ("theory", "illustration", "pocket", "real")
 """Exact here; a schematic redrawn; the same experiment on data we ship; runs when the data set is given by path."""

@@ -12,9 +12,7 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from hypersphere.core import import_extra, is_installed, read_json
-from hypersphere.core.config import as_table, build
-from hypersphere.core.files import whole_file
+from hypersphere.core import as_table, build, import_extra, is_installed, read_json, whole_file
 from hypersphere.plots import save_figure
 from hypersphere.reproduce.experiment.record import describe_machine
 from hypersphere.reproduce.experiment.verdict import VERDICTS, Verdict, every

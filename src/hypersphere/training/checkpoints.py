@@ -17,9 +17,7 @@ from typing import Any, BinaryIO
 import torch
 from torch import nn
 
-from hypersphere.core import read_json
-from hypersphere.core.config import digest
-from hypersphere.core.files import write_atomically
+from hypersphere.core import digest, read_json, write_atomically
 from hypersphere.distributed.tensor_shards import check_shards, shards_digest
 
 _SIDE_LIMIT = 2**16

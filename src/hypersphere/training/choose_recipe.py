@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from glob import has_magic
 from pathlib import Path
 
-from hypersphere.core.config import digest, to_toml
+from hypersphere.core import digest, to_toml
 from hypersphere.data import open_source
 from hypersphere.training.own_data import suggest_recipe
 from hypersphere.training.recipe import Recipe, load_recipe, recipe_from_table, recipe_keys

@@ -7,7 +7,7 @@ import tomllib
 from collections.abc import Sequence
 from pathlib import Path
 
-from hypersphere.core.config import to_value
+from hypersphere.core import to_value
 from hypersphere.training.build import check_parts
 from hypersphere.training.recipe import Recipe, load_recipe
 

@@ -8,9 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from hypersphere.core import check_range, read_json
-from hypersphere.core.config import digest
-from hypersphere.core.files import write_atomically
+from hypersphere.core import check_range, digest, read_json, write_atomically
 from hypersphere.evaluation import compare_accuracy, pair_metrics, verify_pairs
 from hypersphere.plots import new_figure
 from hypersphere.training.demo_report import FARS, LOSSES, RECIPE, DemoOutcome, Sphere, build_report, sphere

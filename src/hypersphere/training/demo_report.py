@@ -14,7 +14,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from hypersphere.core.config import digest
+from hypersphere.core import digest
 from hypersphere.evaluation import Estimate, Metrics, NotMeasurable, Verification, embed
 from hypersphere.evaluation.metrics.verification import fold_of_pairs
 from hypersphere.evaluation.results.result import now

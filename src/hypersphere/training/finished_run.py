@@ -12,8 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from hypersphere.backbones import create_backbone
-from hypersphere.core import Reporter, is_installed
-from hypersphere.core.config import digest
+from hypersphere.core import Reporter, digest, is_installed
 from hypersphere.data import Fitted, ImageSource
 from hypersphere.distributed.tensor_shards import read_shards
 from hypersphere.evaluation.embed import embedded_batches

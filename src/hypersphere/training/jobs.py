@@ -18,7 +18,7 @@ import numpy as np
 import torch
 from torch import multiprocessing
 
-from hypersphere.core.config import digest
+from hypersphere.core import digest
 from hypersphere.data import ImageSource, InMemory
 from hypersphere.distributed import World
 from hypersphere.evaluation import embed

@@ -10,8 +10,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, Protocol
 
-from hypersphere.core import import_extra, parse_json
-from hypersphere.core.files import naming_file, write_atomically
+from hypersphere.core import import_extra, naming_file, parse_json, write_atomically
 
 _NAMED = 3
 _WORDS = {

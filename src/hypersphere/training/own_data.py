@@ -15,8 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from hypersphere.core import check_choice
-from hypersphere.core.config import build
+from hypersphere.core import build, check_choice
 from hypersphere.data import ImageSource, UnreadableImage
 from hypersphere.training.recipe import TrainSettings, ValidationSettings
 from hypersphere.training.recipe_tables import merge_tables

@@ -7,8 +7,7 @@ from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any, Literal
 
-from hypersphere.core import check_choice, check_positive, check_range
-from hypersphere.core.config import as_table, build
+from hypersphere.core import as_table, build, check_choice, check_positive, check_range
 from hypersphere.data import Augmentation
 from hypersphere.training.recipe_names import find_recipe
 from hypersphere.training.recipe_tables import load_table, merge_tables, with_settings

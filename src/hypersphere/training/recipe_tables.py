@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from hypersphere.core.config import load_toml, overlay, override
+from hypersphere.core import load_toml, overlay, override
 
 
 def replaced_keys(below: Mapping[str, Any], above: Mapping[str, Any]) -> Iterator[str]:

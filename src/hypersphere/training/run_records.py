@@ -11,10 +11,7 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from hypersphere.core import parse_json
-from hypersphere.core.config import build, digest
-from hypersphere.core.files import write_atomically
-from hypersphere.core.read_lines import numbered_lines
+from hypersphere.core import build, digest, numbered_lines, parse_json, write_atomically
 from hypersphere.evaluation import Difference, Verification, compare_repeated
 from hypersphere.training.recipe import Recipe
 from hypersphere.training.validation import UnseenPairs

@@ -6,8 +6,7 @@ import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from hypersphere.core.config import as_table, digest, to_toml
-from hypersphere.core.files import write_atomically
+from hypersphere.core import as_table, digest, to_toml, write_atomically
 from hypersphere.training.shard_state import load_replicated_state, load_state, replicated_state, save_state
 
 if TYPE_CHECKING:

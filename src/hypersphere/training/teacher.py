@@ -19,8 +19,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from hypersphere.core import Reporter, check_choice, check_positive
-from hypersphere.core.files import whole_file
+from hypersphere.core import Reporter, check_choice, check_positive, whole_file
 from hypersphere.core.read_arrays import read_npz
 from hypersphere.data import Augmentation, ImageSource
 from hypersphere.geometry import normalize

@@ -12,8 +12,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
 
-from hypersphere.core import Reporter
-from hypersphere.core.files import remove_partial, sync_file
+from hypersphere.core import Reporter, remove_partial, sync_file
 from hypersphere.data import ImageSource, cutmix, mixup
 from hypersphere.distributed import World
 from hypersphere.optim import clip_grad_norm_

@@ -11,22 +11,24 @@ import numpy as np
 import numpy.typing as npt
 from torch import Tensor
 
-from hypersphere.core import Reporter
-from hypersphere.core.files import write_atomically
+from hypersphere.core import Reporter, write_atomically
 from hypersphere.data import (
     Fitted,
+    Image,
     ImageSource,
+    Indices,
+    Labels,
     ReadReport,
     Subset,
     check_readable,
+    first_few,
     imbalance,
     long_tailed_counts,
+    names_of,
     noisy_labels,
     open_source,
     step_counts,
 )
-from hypersphere.data.images import Image
-from hypersphere.data.source import Indices, Labels, first_few, names_of
 from hypersphere.pocket import PocketFaces
 from hypersphere.training.recipe import DataSettings
 

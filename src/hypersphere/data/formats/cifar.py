@@ -8,8 +8,7 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from hypersphere.core import Reporter, check_choice
-from hypersphere.core.files import Staged, refuse_existing
+from hypersphere.core import Reporter, Staged, check_choice, refuse_existing
 from hypersphere.data.file_access import stage_beside
 from hypersphere.data.formats.folder import FolderSource
 from hypersphere.data.formats.idx import stack_images

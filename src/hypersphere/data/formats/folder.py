@@ -7,8 +7,7 @@ import stat
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from hypersphere.core import Reporter
-from hypersphere.core.files import staged_folder
+from hypersphere.core import Reporter, staged_folder
 from hypersphere.data.file_access import is_image_name, safe_name
 from hypersphere.data.image_limits import MAX_BYTES
 from hypersphere.data.images import UnreadableImage, encode, suffix_of

@@ -13,8 +13,7 @@ from typing import Any, BinaryIO
 import numpy as np
 import numpy.typing as npt
 
-from hypersphere.core import INT64_MAX, Reporter, check_choice
-from hypersphere.core.files import Staged, refuse_existing
+from hypersphere.core import INT64_MAX, Reporter, Staged, check_choice, refuse_existing
 from hypersphere.data.file_access import stage_beside
 from hypersphere.data.source import ArraySource, ImageSource, shape_of
 

@@ -8,8 +8,7 @@ from pathlib import Path, PurePosixPath
 
 import numpy as np
 
-from hypersphere.core import Reporter, is_integer, parse_integer
-from hypersphere.core.files import Staged
+from hypersphere.core import Reporter, Staged, is_integer, parse_integer
 from hypersphere.data.file_access import Root, safe_name
 from hypersphere.data.formats.folder import FileSource, file_of
 from hypersphere.data.source import ImageSource, Labels, first_few, number_labels, number_names

@@ -8,8 +8,7 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from hypersphere.core import Reporter, check_choice, parse_integer
-from hypersphere.core.files import staged_folder
+from hypersphere.core import Reporter, check_choice, parse_integer, staged_folder
 from hypersphere.data.file_access import is_image_name
 from hypersphere.data.formats.folder import FileSource, stored_images
 from hypersphere.data.images import suffix_of

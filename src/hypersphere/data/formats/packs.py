@@ -12,8 +12,7 @@ from typing import Any, ClassVar
 import numpy as np
 import numpy.typing as npt
 
-from hypersphere.core import Reporter
-from hypersphere.core.files import Staged
+from hypersphere.core import Reporter, Staged
 from hypersphere.data.formats.folder import stored_images
 from hypersphere.data.images import suffix_of
 from hypersphere.data.source import EncodedSource, ImageSource

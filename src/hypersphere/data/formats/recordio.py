@@ -10,8 +10,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from hypersphere.core import Reporter, parse_integer
-from hypersphere.core.files import Staged, refuse_existing
+from hypersphere.core import Reporter, Staged, parse_integer, refuse_existing
 from hypersphere.data.file_access import ByteFile, stage_beside
 from hypersphere.data.formats.folder import stored_images
 from hypersphere.data.images import UnreadableImage, suffix_of

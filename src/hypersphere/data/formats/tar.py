@@ -13,8 +13,7 @@ from typing import BinaryIO
 import numpy as np
 import numpy.typing as npt
 
-from hypersphere.core import Reporter, parse_integer
-from hypersphere.core.files import Staged, staged_folder
+from hypersphere.core import Reporter, Staged, parse_integer, staged_folder
 from hypersphere.data.file_access import ByteFile, is_image_name, safe_name
 from hypersphere.data.formats.folder import SPLITS, folder_names, stored_images
 from hypersphere.data.formats.list_file import label_names

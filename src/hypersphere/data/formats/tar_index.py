@@ -11,8 +11,7 @@ import os
 from pathlib import Path
 from typing import NamedTuple
 
-from hypersphere.core import parse_integer
-from hypersphere.core.files import Staged
+from hypersphere.core import Staged, parse_integer
 from hypersphere.data.file_access import safe_name
 
 _TITLE = "hypersphere tar index 2"

@@ -7,11 +7,8 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 
-from hypersphere.core import Reporter, check_choice, choose_device
-from hypersphere.core.read_lines import check_names
-from hypersphere.data import NamedImages
-from hypersphere.data.file_access import is_image_name
-from hypersphere.data.formats.tar import read_entries
+from hypersphere.core import Reporter, check_choice, check_names, choose_device
+from hypersphere.data import NamedImages, is_image_name, read_entries
 from hypersphere.evaluation.embed import embed_images
 from hypersphere.evaluation.embeddings import Embeddings, concatenated, load_embeddings, read_names
 from hypersphere.models import Contract, Embedder, load_model

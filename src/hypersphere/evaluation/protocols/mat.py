@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from hypersphere.core.files import read_bounded
+from hypersphere.core import read_bounded
 from hypersphere.evaluation.arrays import Array
 
 LIMIT = 1 << 28

@@ -10,8 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from hypersphere.core import parse_integer, read_json
-from hypersphere.core.read_lines import numbered_lines
+from hypersphere.core import numbered_lines, parse_integer, read_json
 from hypersphere.evaluation.arrays import Array, Bools, Ints
 from hypersphere.evaluation.embeddings import Embeddings
 from hypersphere.evaluation.results.measurement import LeftOut

@@ -6,7 +6,7 @@ import hashlib
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-from hypersphere.core.files import file_digest
+from hypersphere.core import file_digest
 
 
 def items_digest(items: Iterable[object]) -> str:

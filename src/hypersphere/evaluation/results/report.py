@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from hypersphere.data.images import Image
+from hypersphere.data import Image
 from hypersphere.evaluation.results.measurement import LeftOut, ScoredPair
 from hypersphere.evaluation.results.metric_tables import metric_tables, not_measurable
 from hypersphere.evaluation.results.origin import origin

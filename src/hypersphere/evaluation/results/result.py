@@ -16,8 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from hypersphere.core.config import as_table
-from hypersphere.core.files import Staged
+from hypersphere.core import Staged, as_table
 from hypersphere.evaluation.arrays import Array, Floats
 from hypersphere.evaluation.embeddings import Embeddings
 from hypersphere.evaluation.metrics.roc import RULES, Roc

@@ -12,9 +12,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor, nn
 
-from hypersphere.data import ImageSource, Subset
-from hypersphere.data.images import Image
-from hypersphere.data.source import Indices
+from hypersphere.data import Image, ImageSource, Indices, Subset
 from hypersphere.evaluation import angular_fisher_score, embed, retrieve, verify_pairs
 from hypersphere.geometry import class_margin, normalize, sample_margins
 from hypersphere.heads import Head

@@ -7,8 +7,7 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from hypersphere.core.config import digest
-from hypersphere.core.files import whole_file
+from hypersphere.core import digest, whole_file
 from hypersphere.core.read_arrays import read_npy
 from hypersphere.data import ArraySource, ImageSource, Subset
 from hypersphere.pocket import TEST, PocketFaces

@@ -15,8 +15,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from hypersphere.core import parse_json
-from hypersphere.core.files import whole_file
+from hypersphere.core import parse_json, whole_file
 from hypersphere.core.read_arrays import read_npz
 
 _NOTES = "notes.json"

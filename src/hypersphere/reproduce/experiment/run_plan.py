@@ -10,7 +10,7 @@ from pathlib import Path
 
 import torch
 
-from hypersphere.core.config import digest
+from hypersphere.core import digest
 from hypersphere.distributed import World
 from hypersphere.reproduce.experiment.painted import training_images
 from hypersphere.reproduce.experiment.record import Record, describe_machine, read_record

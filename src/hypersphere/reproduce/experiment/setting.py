@@ -6,7 +6,7 @@ import functools
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
-from hypersphere.core.config import as_table, digest
+from hypersphere.core import as_table, digest
 from hypersphere.training import SHIPPED_RECIPES, Recipe, load_recipe
 
 RECIPES = {"pocket": SHIPPED_RECIPES / "pocket" / "reproduce.toml", "mnist": SHIPPED_RECIPES / "real" / "mnist.toml"}

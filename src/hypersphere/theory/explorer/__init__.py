@@ -12,7 +12,7 @@ import os
 from importlib.resources import files
 from pathlib import Path
 
-from hypersphere.core.files import whole_file
+from hypersphere.core import whole_file
 from hypersphere.theory.tammes import BEST_KNOWN
 from hypersphere.version import __version__
 

@@ -9,9 +9,8 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from hypersphere.core import check_choice, parse_integer
+from hypersphere.core import check_choice, numbered_lines, parse_integer
 from hypersphere.core.read_arrays import read_npy
-from hypersphere.core.read_lines import numbered_lines
 from hypersphere.evaluation.arrays import Array, Ints, finite_rows, labels_for
 from hypersphere.evaluation.embeddings import Embeddings
 from hypersphere.evaluation.metrics.embedding_quality import (

@@ -7,8 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
-from hypersphere.core import parse_integer
-from hypersphere.core.read_lines import numbered_lines
+from hypersphere.core import numbered_lines, parse_integer
 from hypersphere.evaluation.arrays import Array, Bools, Floats, Ints
 from hypersphere.evaluation.protocols.official_files import ALLOWED, INT32_MAX, line_of, read_integers
 

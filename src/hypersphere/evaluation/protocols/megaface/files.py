@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from hypersphere.core.read_lines import numbered_lines
-from hypersphere.data.file_access import is_image_name
+from hypersphere.core import numbered_lines
+from hypersphere.data import is_image_name
 
 
 def listed_images(table: dict[str, Any], path: Path) -> tuple[str, ...]:

@@ -9,8 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
-from hypersphere.core import is_integer, parse_integer
-from hypersphere.core.read_lines import numbered_lines
+from hypersphere.core import is_integer, numbered_lines, parse_integer
 from hypersphere.data import PackSource
 from hypersphere.evaluation.arrays import Bools, Ints
 from hypersphere.evaluation.protocols.official_files import INT32_MAX

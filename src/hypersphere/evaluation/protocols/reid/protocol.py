@@ -8,9 +8,8 @@ from pathlib import Path
 
 import numpy as np
 
-from hypersphere.core import Reporter
-from hypersphere.core.read_lines import check_names
-from hypersphere.data.file_access import is_image_name
+from hypersphere.core import Reporter, check_names
+from hypersphere.data import is_image_name
 from hypersphere.data.formats.market import DISTRACTOR, FOLDERS, JUNK, parse_name
 from hypersphere.evaluation.arrays import Array, Bools, Ints
 from hypersphere.evaluation.embeddings import Embeddings

@@ -5,8 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import NamedTuple
 
-from hypersphere.core import is_integer, parse_integer
-from hypersphere.core.read_lines import numbered_lines
+from hypersphere.core import is_integer, numbered_lines, parse_integer
 
 SPLITS = 10
 
