@@ -270,7 +270,7 @@ def test_an_index_is_used_while_it_fits(tmp_path: Path, monkeypatch: pytest.Monk
     assert same_images(TarSource(path, cache=True), plain_read)
     assert index.exists()
     with monkeypatch.context() as patch:
-        patch.setattr("hypersphere.data.formats.tar._members", None)
+        patch.setattr("hypersphere.data.formats.tar.read_members", None)
         cached = TarSource(path)
     assert cached.labels.tolist() == [0, 1]
     assert cached.members == plain_read.members
