@@ -119,6 +119,21 @@ def test_the_best_checkpoint_is_kept_and_scored(
     assert scored["value"] == scores[4]
 
 
+def test_going_on_without_best_keeps_no_old_best(
+    path: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = tmp_path / "run"
+    command = ["train", str(path), "train.steps=4", "train.checkpoint_every=2", "--out", str(folder), "--device", "cpu"]
+    checkpoints = Checkpoints(folder / "checkpoints")
+    assert main([*command, "--best"]) == 0
+    assert checkpoints.best() is not None
+    capsys.readouterr()
+    assert main(command) == 0
+    assert checkpoints.best() is None
+    assert checkpoints.steps() == [2, 4]
+    assert "the best checkpoint" not in capsys.readouterr().out
+
+
 def test_images_are_no_recipe_to_compare(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["compare", str(tmp_path), "--heads", "softmax,arcface", "--device", "cpu"]) == 2
     assert f"`hypersphere train {tmp_path} --dry-run > images.toml`" in capsys.readouterr().err

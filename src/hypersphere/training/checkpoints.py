@@ -58,9 +58,19 @@ class Checkpoints:
             "sha256": hashlib.sha256(data).hexdigest(),
             "shards": shards_digest(shards) if shards.is_dir() else None,
         }
-        write_atomically(self._side(step), json.dumps({**about, "digest": digest(about)}).encode())
+        self._write_side(step, about)
         self._prune(step)
         return path
+
+    def forget_scores(self) -> None:
+        """Let no checkpoint be the best: a run that goes on without choosing one must not end with an old choice."""
+        for step in self.steps():
+            about = self._about(step)
+            if not isinstance(about, str) and about["score"] is not None:
+                self._write_side(step, {**about, "score": None})
+
+    def _write_side(self, step: int, about: dict[str, Any]) -> None:
+        write_atomically(self._side(step), json.dumps({**about, "digest": digest(about)}).encode())
 
     def shards(self, step: int) -> Path:
         """Return the folder for what has a row per class; to be written before `save`."""

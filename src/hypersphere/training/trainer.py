@@ -66,7 +66,8 @@ class Trainer:
             with `head.sharded` in the recipe, its share of the classes.
         source: training images; made from the recipe by default.
         evaluate: called with the network in eval mode at every checkpoint; its scores are logged by name.
-        keep_best: let the first of these scores decide which checkpoint is the best one, to be kept and loaded.
+        keep_best: let the first of these scores decide which checkpoint is the best one, to be kept and loaded. A run
+            that goes on without it forgets which one was the best.
         loggers: written to besides `log.jsonl`.
         workers: processes that load images ahead; 0 loads them when needed.
         compile: hand the network to `torch.compile`, and on a single GPU to CUDA graphs; the augmentation too on a GPU.
@@ -138,6 +139,8 @@ class Trainer:
             if self.world.is_main:
                 for folder in (self.folder, self.checkpoints.folder, self.snapshots.folder):
                     remove_partial(folder)
+                if not self.keep_best:
+                    self.checkpoints.forget_scores()
             return self._run(progress, until)
 
     def _run(self, progress: TrainingReporter | None, until: int | None) -> Trained:
