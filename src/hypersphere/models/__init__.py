@@ -2,6 +2,7 @@
 
 from hypersphere.models.contract import PRESETS, Contract, read_contract
 from hypersphere.models.embedder import FLIPS, Embedder, NormalizedNetwork
+from hypersphere.models.export_onnx import export_onnx
 from hypersphere.models.model_file import MODEL_FILE, load_model, save_model
 from hypersphere.models.onnx import load_onnx
 from hypersphere.models.onnx_graph import UnsupportedOperator, load_onnx_graph
@@ -15,6 +16,7 @@ __all__ = [
     "Embedder",
     "NormalizedNetwork",
     "UnsupportedOperator",
+    "export_onnx",
     "load_model",
     "load_onnx",
     "load_onnx_graph",
