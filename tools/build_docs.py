@@ -72,24 +72,25 @@ REAL_LOSSES = {
 }
 """Cells of docs/results/losses.md, and what they are called there."""
 
-_DEEP = ", data.most_images=560, train.epochs=48.0, schedule.milestones=[28,40], optimizer.lr=0.1"
+_DEEP = ", data.most_images=560, train.epochs=48.0, schedule.milestones=[28,40], optimizer.lr="
 DEEP_LOSSES = {
-    f"{cell}{_DEEP}": title
-    for cell, title in {
-        "softmax": "softmax",
-        "modified_softmax": "modified softmax (m = 1)",
-        "normface": "NormFace",
-        "ampface, head.prototype_norm=1.0": "AmpFace",
-        "sphereface, head.margin=2": "SphereFace, m = 2",
-        "sphereface, head.margin=3": "SphereFace, m = 3",
-        "sphereface": "SphereFace, m = 4",
-        "sphereface_r": "SphereFace-R v0",
-        "cosface, head.prototype_norm=1.0": "CosFace",
-        "lm_softmax, head.prototype_norm=1.0": "LM-Softmax",
-        "sphereface2": "SphereFace2-C, t = 3",
-        "sphereface2, head.margin_type=a": "SphereFace2-A, t = 3",
-        "sphereface2, head.margin_type=m": "SphereFace2-M, t = 3",
-    }.items()
+    f"{cell}{_DEEP}{lr}": title
+    for cell, lr, title in (
+        ("softmax", 0.1, "softmax"),
+        ("modified_softmax", 0.1, "modified softmax (m = 1)"),
+        ("normface", 0.1, "NormFace"),
+        ("ampface, head.prototype_norm=1.0", 0.02, "AmpFace"),
+        ("sphereface, head.margin=2", 0.1, "SphereFace, m = 2"),
+        ("sphereface, head.margin=3", 0.1, "SphereFace, m = 3"),
+        ("sphereface", 0.1, "SphereFace, m = 4"),
+        ("sphereface_r", 0.02, "SphereFace-R v0"),
+        ("arcface", 0.02, "ArcFace"),
+        ("cosface, head.prototype_norm=1.0", 0.02, "CosFace"),
+        ("lm_softmax, head.prototype_norm=1.0", 0.02, "LM-Softmax"),
+        ("sphereface2", 0.1, "SphereFace2-C, t = 3"),
+        ("sphereface2, head.margin_type=a", 0.1, "SphereFace2-A, t = 3"),
+        ("sphereface2, head.margin_type=m", 0.1, "SphereFace2-M, t = 3"),
+    )
 }
 """The same on the 560 people with most images."""
 

@@ -112,6 +112,7 @@ def make_head(recipe: Recipe, source: ImageSource, start: Path | None, world: Wo
     dim, moved = recipe.backbone["dim"], recipe.train.semi_siamese is not None
     if moved:
         options["prototypes"] = starting_prototypes(source.num_classes, dim)
+        options.pop("prototype_norm", None)  # a recipe of learned prototypes may be the base
     head = create_head(dim=dim, num_classes=source.num_classes, **options)
     if moved:
         remember(head)

@@ -127,6 +127,6 @@ def check_semi_siamese(train: Any, head: Mapping[str, Any]) -> None:
         raise ValueError(f"{key}={queue} must be at least the {train.batch_size // VIEWS} identities of a batch")
     if train.mixup or train.cutmix or train.freeze_backbone:
         raise ValueError(f"{key} goes without train.mixup, train.cutmix and train.freeze_backbone")
-    for name in ("sharded", "sample", "prototypes", "prototype_norm", "renormalize", "unit_gradients"):
+    for name in ("sharded", "sample", "prototypes", "renormalize", "unit_gradients"):
         if head.get(name):
             raise ValueError(f"head.{name} is about learned prototypes: {key} has none")
