@@ -34,9 +34,11 @@ if TYPE_CHECKING:
     from hypersphere.backbones import create_backbone, list_backbones
     from hypersphere.evaluation.protocols import evaluate, list_protocols
     from hypersphere.heads import Head, PairLoss, create_head, create_loss, list_heads
+    from hypersphere.models import Embedder, load_model
     from hypersphere.optim import RowAdamW, RowSGD
 
 __all__ = [
+    "Embedder",
     "Head",
     "PairLoss",
     "RowAdamW",
@@ -58,6 +60,7 @@ __all__ = [
     "list_backbones",
     "list_heads",
     "list_protocols",
+    "load_model",
     "losses",
     "models",
     "optim",
@@ -70,6 +73,7 @@ __all__ = [
 ]
 
 _OWNERS = {
+    "Embedder": "models",
     "Head": "heads",
     "PairLoss": "heads",
     "RowAdamW": "optim",
@@ -81,6 +85,7 @@ _OWNERS = {
     "list_backbones": "backbones",
     "list_heads": "heads",
     "list_protocols": "evaluation.protocols",
+    "load_model": "models",
 }
 """The room of each name that is not a room itself."""
 

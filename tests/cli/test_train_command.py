@@ -39,9 +39,23 @@ def test_a_folder_of_people_is_trained_by_a_recipe_that_is_shown(here: Path, cap
     assert table["data"] == {"source": "people", "size": [32, 32], "resize": True}
     assert f"the model: {run.relative_to(here)}/model.safetensors" in shown
     assert load_model(run).contract.input_size == (32, 32)
+    assert "`people`: 12 images of 3 identities" in (run / "README.md").read_text()
     (here / "own.toml").write_text(text)
     assert main(["train", "own.toml", "--out", str(run), "--device", "cpu"]) == 0
     assert "finished, all 3 steps are done" in capsys.readouterr().err
+
+
+def test_the_card_has_results_with_intervals_and_no_paths(here: Path, capsys: Capture) -> None:
+    write_folder(PocketFaces(num_identities=6, images_per_identity=4, size=24), here / "more", quality=90)
+    words = ["train", str(here / "more"), "--steps", "2", "--out", "run", "--device", "cpu"]
+    assert main([*words, "data.validation.identities=3", "train.batch_size=4"]) == 0
+    (accuracy,) = re.findall(r"accuracy on held-out identities: (.*)", capsys.readouterr().out)
+    card = (here / "run" / "README.md").read_text()
+    assert f"| held-out identities, verification accuracy | {accuracy} |" in card
+    assert "`more`: 12 images of 3 identities" in card
+    assert 'source = "more"' in card
+    assert str(here) not in card
+    assert load_model(here / "run").card == card
 
 
 def test_a_dry_run_writes_nothing(here: Path, capsys: Capture) -> None:

@@ -9,8 +9,7 @@ from torch import Tensor
 
 from hypersphere.data import ArraySource, NamedImages, UnreadableImage, encode
 from hypersphere.evaluation import embed_images
-from hypersphere.evaluation.embed import embedded_batches
-from hypersphere.models import Contract, Embedder
+from hypersphere.models import Contract, Embedder, embedded_batches
 
 IMAGES = np.random.default_rng(0).integers(0, 256, (7, 4, 4, 3), dtype=np.uint8)
 

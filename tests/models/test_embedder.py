@@ -39,7 +39,7 @@ def plain(image: np.ndarray, contract: Contract, weights: np.ndarray) -> np.ndar
 def test_against_plain_loops(settings: dict[str, object], flip: str) -> None:
     weights = np.random.default_rng(1).normal(size=(72, 2))
     model = embedder(**settings).with_flip(flip)
-    found = model(IMAGES).numpy()
+    found = model.raw(IMAGES).numpy()
     for image, embedding in zip(IMAGES.numpy(), found, strict=True):
         one = plain(image, model.contract, weights)
         two = plain(image[:, :, ::-1], model.contract, weights)
@@ -55,14 +55,14 @@ def test_mirror_images_go_in_one_pass() -> None:
         batches.append(len(x))
         return x.flatten(1)[:, :1]
 
-    Embedder(contract, network)(IMAGES)
+    Embedder(contract, network).raw(IMAGES)
     assert batches == [10]
 
 
 def test_other_images_and_other_widths_are_refused() -> None:
     with pytest.raises(ValueError, match=r"images are torch.uint8 \(5, 3, 4, 4\); linear takes \(3, 4, 6\)"):
-        embedder()(IMAGES[..., :4])
+        embedder().raw(IMAGES[..., :4])
     with pytest.raises(ValueError, match="images are torch.float32"):
-        embedder()(IMAGES.float())
+        embedder().raw(IMAGES.float())
     with pytest.raises(ValueError, match=r"linear returned \(5, 2\); expected \(5, 3\)"):
-        embedder(dim=3)(IMAGES)
+        embedder(dim=3).raw(IMAGES)

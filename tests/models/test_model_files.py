@@ -33,7 +33,7 @@ def test_a_saved_model_comes_back_with_its_contract(tmp_path: Path) -> None:
     assert len(model.contract.digest) == 16
     x = (IMAGES.float() - 127.5) / 127.5
     with torch.no_grad():
-        torch.testing.assert_close(model(IMAGES), network(x) + network(x.flip(-1)))
+        torch.testing.assert_close(model.raw(IMAGES), network(x) + network(x.flip(-1)))
 
 
 def test_digest_follows_the_weights(tmp_path: Path) -> None:
@@ -61,6 +61,7 @@ def test_what_contradicts_the_contract_is_refused(tmp_path: Path) -> None:
     for change, message in [
         ({"digest": "0" * 16}, "weights have digest .* but the contract says 0000"),
         ({"dim": 5}, "network returns 4 numbers, but the contract says dim=5"),
+        ({"input_size": [32, 16]}, r"contract's images are \(1, 32, 16\), those of its backbone \(1, 16, 16\)"),
         ({"colour": "blue"}, "m.safetensors: colour='blue' is unknown"),
     ]:
         contract = {**load_model(path).contract.table(), **change}  # type: ignore[dict-item]
@@ -69,14 +70,17 @@ def test_what_contradicts_the_contract_is_refused(tmp_path: Path) -> None:
         bad.write_bytes(path.read_bytes())
         with pytest.raises(ValueError, match=message):
             load_model(rewritten(bad, format="hypersphere model 1", contract=json.dumps(contract)))
+    with pytest.raises(ValueError, match=r"m\.safetensors: has the format 'hypersphere model 3'.*install"):
+        load_model(rewritten(path, format="hypersphere model 3"))
     with pytest.raises(ValueError, match="no embedding contract in its metadata"):
         load_model(rewritten(path, format="other"))
     rewritten(path, format="hypersphere model 1", backbone='{"name": "cnn4", "dim": 4, "channels": 3}')
     with pytest.raises(ValueError, match="the weights do not fit the backbone"):
         load_model(path)
-    path.write_bytes(b"nonsense")
-    with pytest.raises(ValueError, match=r"m\.safetensors: not a readable"):
-        load_model(path)
+    for content in (b"nonsense", path.read_bytes()[:-5], path.read_bytes()[:100], b""):
+        path.write_bytes(content)
+        with pytest.raises(ValueError, match=r"m\.safetensors: not a readable .*cut short or damaged"):
+            load_model(path)
     other = Contract(input_size=(16, 16), colour="grey", dim=7)
     with pytest.raises(ValueError, match="the contract says dim=7"):
         save_model(tmp_path / "x.safetensors", network, other, BACKBONE)
@@ -91,7 +95,7 @@ def test_onnx_with_any_batch_is_the_matrix_it_holds(tmp_path: Path, batch: int |
     model = load_model(tmp_path / "net.onnx", contract)
     assert (model.contract.dim, model.name) == (4, "net.onnx")
     wanted = images.numpy()[:, ::-1].reshape(5, -1).astype(np.float64) @ weights
-    np.testing.assert_allclose(model(images).numpy(), wanted, rtol=1e-4, atol=1e-2)
+    np.testing.assert_allclose(model.raw(images).numpy(), wanted, rtol=1e-4, atol=1e-2)
 
 
 def test_an_onnx_file_needs_a_contract_that_fits(tmp_path: Path) -> None:
@@ -146,7 +150,7 @@ def test_mutated_models_are_the_same_or_refused_by_name(tmp_path: Path) -> None:
     path = tmp_path / "m.safetensors"
     saved(path)
     wanted = load_model(path)
-    embeddings = wanted(IMAGES)
+    embeddings = wanted.raw(IMAGES)
     good = path.read_bytes()
     length = int.from_bytes(good[:8], "little") + 8
     for number, data in enumerate(mutations(good[:length], 300, seed=11)):
@@ -154,7 +158,7 @@ def test_mutated_models_are_the_same_or_refused_by_name(tmp_path: Path) -> None:
         found = attempt(load_model, path)
         if found is not None:
             assert found.contract == wanted.contract, number
-            torch.testing.assert_close(found(IMAGES), embeddings, rtol=0, atol=0)
+            torch.testing.assert_close(found.raw(IMAGES), embeddings, rtol=0, atol=0)
     for data in mutations(good, 100, seed=12):
         path.write_bytes(data)
         found = attempt(load_model, path)
@@ -190,3 +194,39 @@ def test_mutated_onnx_files_are_run_or_refused_by_name(tmp_path: Path) -> None:
     for data in mutations(path.read_bytes(), 150, seed=13):
         path.write_bytes(data)
         attempt(lambda each: load_model(each, Contract(input_size=(8, 8))), path)
+
+
+def fixed_inside(path: Path, shape: list[int]) -> None:
+    """A network whose batch is declared free, and which reshapes its images as if there were one."""
+    linear_onnx(path)
+    network = onnx.load(path)
+    network.graph.initializer.append(onnx.numpy_helper.from_array(np.array(shape, np.int64), "shape"))
+    network.graph.node[0].CopyFrom(onnx.helper.make_node("Reshape", ["images", "shape"], ["flat"]))
+    onnx.save(network, path)
+
+
+@pytest.mark.parametrize("shape", [[1, 192], [1, -1]])
+def test_a_batch_declared_free_but_fixed_inside_is_run_image_by_image(tmp_path: Path, shape: list[int]) -> None:
+    contract = Contract(input_size=(8, 8))
+    linear_onnx(tmp_path / "free.onnx")
+    fixed_inside(tmp_path / "fixed.onnx", shape)
+    with pytest.warns(
+        RuntimeWarning, match=r"fixed\.onnx declares a free batch, but is made for single images .*export"
+    ):
+        fixed = load_model(tmp_path / "fixed.onnx", contract)
+    images = torch.from_numpy(np.random.default_rng(1).integers(0, 256, (5, 3, 8, 8), dtype=np.uint8))
+    torch.testing.assert_close(fixed.raw(images), load_model(tmp_path / "free.onnx", contract).raw(images))
+
+
+def test_a_network_that_mixes_its_images_is_run_image_by_image(tmp_path: Path) -> None:
+    path = tmp_path / "mixing.onnx"
+    linear_onnx(path)
+    network = onnx.load(path)
+    network.graph.node[1].output[0] = "apart"
+    network.graph.node.append(onnx.helper.make_node("ReduceMean", ["apart"], ["mean"], axes=[0], keepdims=1))
+    network.graph.node.append(onnx.helper.make_node("Add", ["apart", "mean"], ["embedding"]))
+    onnx.save(network, path)
+    with pytest.warns(RuntimeWarning, match="two together give other embeddings than one by one"):
+        model = load_model(path, Contract(input_size=(8, 8)))
+    images = torch.from_numpy(np.random.default_rng(1).integers(0, 256, (2, 3, 8, 8), dtype=np.uint8))
+    torch.testing.assert_close(model.raw(images)[1:], model.raw(images[1:]))

@@ -11,6 +11,7 @@ DISTRIBUTION = "hypersphere-learn"
 
 EXTRAS = {
     "PIL": ("images", "Pillow"),
+    "huggingface_hub": ("hub", "huggingface_hub"),
     "matplotlib": ("plots", "matplotlib"),
     "onnx": ("models", "onnx"),
     "onnxruntime": ("models", "onnxruntime"),

@@ -2,66 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from hypersphere.core import Reporter, check_integer
-from hypersphere.data import Fitted, ImageFiles, ImageSource, NamedImages, Prefetcher, UnreadableImage, unreadable_among
-from hypersphere.evaluation.arrays import Ints
+from hypersphere.core import Reporter
+from hypersphere.data import ImageFiles, ImageSource, NamedImages
 from hypersphere.evaluation.embeddings import Embeddings
-from hypersphere.models import Embedder
-
-Unreadable = dict[int, str]
-
-
-def embedded_batches(
-    source: ImageSource,
-    indices: Ints,
-    model: Callable[[Tensor], Tensor],
-    *,
-    batch_size: int,
-    workers: int = 2,
-    unreadable: Unreadable | None = None,
-    progress: Reporter | None = None,
-) -> Iterator[tuple[Ints, Tensor]]:
-    """Indices and embeddings, batch by batch, in order; images are loaded ahead while embeddings are computed.
-
-    Args:
-        source: where the images are.
-        indices: which ones.
-        model: uint8 (B, C, H, W) images to (B, dim) embeddings, as an `Embedder` does.
-        batch_size: images at a time.
-        workers: threads that load; 0 loads in the caller's own.
-        unreadable: takes index and cause of images that cannot be read, which are left out; without, one is an error.
-        progress: called as `progress(done, total)`.
-    """
-    check_integer("batch_size", batch_size, 1)
-
-    def load(step: int) -> tuple[Ints, Tensor | None, Unreadable]:
-        part = indices[step * batch_size : (step + 1) * batch_size]
-        try:
-            return part, source.batch(part), {}
-        except UnreadableImage:
-            if unreadable is None:
-                raise
-        lost = dict(unreadable_among(source, part))
-        kept = np.array([index for index in part.tolist() if index not in lost], dtype=np.int64)
-        return kept, source.batch(kept) if len(kept) else None, lost
-
-    done = 0
-    with Prefetcher(load, stop=-(-len(indices) // batch_size), workers=workers) as batches:
-        for part, images, lost in batches:
-            if unreadable is not None:
-                unreadable.update(lost)
-            if images is not None:
-                yield part, model(images)
-            done += len(part) + len(lost)
-            if progress is not None:
-                progress(done, len(indices))
+from hypersphere.models import Embedder, embedded_batches
 
 
 def embed(
@@ -82,7 +33,7 @@ def embed(
         progress: called as `progress(done, total)`.
     """
     wanted = np.arange(len(source)) if indices is None else indices.numpy()
-    batches = embedded_batches(source, wanted, model, batch_size=batch_size, workers=0, progress=progress)
+    batches = embedded_batches(source, wanted, model.raw, batch_size=batch_size, workers=0, progress=progress)
     return torch.cat([embedded for _, embedded in batches])
 
 
@@ -114,17 +65,14 @@ def embed_images(
         (2, 512)
     """
     source, title = _named(images)
-    contract = model.contract
-    fitted = Fitted(
-        source, contract.input_size, grey=contract.colour == "grey", resize=resize, resize_option=resize_option
-    )
-    unreadable: Unreadable = {}
+    fitted = model.fitted(source, resize=resize, resize_option=resize_option)
+    unreadable: dict[int, str] = {}
     kept: list[str] = []
     parts: list[Tensor] = []
     for part, embedded in embedded_batches(
         fitted,
         np.arange(len(source)),
-        model,
+        model.raw,
         batch_size=batch_size,
         workers=workers,
         unreadable=unreadable if allow_unreadable else None,
@@ -141,7 +89,7 @@ def embed_images(
     return Embeddings(
         kept,
         torch.cat(parts).numpy(),
-        {"model": model.name, "images": title, "resize": resize, "contract": contract.table()},
+        {"model": model.name, "images": title, "resize": resize, "contract": model.contract.table()},
         unreadable={source.files[index]: cause for index, cause in unreadable.items()},
     )
 

@@ -1,17 +1,29 @@
-"""A network with its contract: 8-bit images in, embeddings out."""
+"""A network with its contract: images in, embeddings out. The one path on which the library embeds."""
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
 
+import numpy as np
+import numpy.typing as npt
 import torch
 from torch import Tensor, nn
 
+from hypersphere.core import Reporter, check_integer
+from hypersphere.data import ArraySource, Fitted, ImageFiles, ImageSource, Prefetcher, UnreadableImage, unreadable_among
+from hypersphere.geometry import normalize
 from hypersphere.models.contract import FLIPS, Contract
 
-__all__ = ["FLIPS", "Embedder", "NormalizedNetwork"]
+__all__ = ["FLIPS", "Embedder", "Images", "NormalizedNetwork", "embedded_batches"]
+
+Images = Tensor | npt.NDArray[np.uint8] | ImageSource | Sequence[str | Path]
+"""uint8 (B, C, H, W) tensors, uint8 (B, H, W, C) arrays, a set of images, or paths of files."""
+Unreadable = dict[int, str]
+Ints = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True, eq=False)
@@ -23,17 +35,21 @@ class Embedder:
         network: float32 (B, channels, height, width) to (B, dim), on `device`.
         device: where the network computes.
         name: of the model, for messages and results.
+        backbone: the arguments of `create_backbone` that made the network; empty for others, such as ONNX graphs.
+        card: the text of the model card, where one came with the model.
 
     Example:
-        >>> model = load_model("sface.onnx", "opencv-sface")
-        >>> model(source.batch([0, 1])).shape
-        torch.Size([2, 128])
+        >>> model = hs.load_model("runs/faces")
+        >>> model(["ada.jpg", "grace.jpg"], resize=True).norm(dim=1)
+        tensor([1., 1.])
     """
 
     contract: Contract
     network: Callable[[Tensor], Tensor]
     device: str = "cpu"
     name: str = ""
+    backbone: Mapping[str, Any] = field(default_factory=dict)
+    card: str = field(default="", repr=False)
 
     def __repr__(self) -> str:
         height, width = self.contract.input_size
@@ -45,21 +61,71 @@ class Embedder:
         """The same model with another merge of mirror images."""
         return dataclasses.replace(self, contract=dataclasses.replace(self.contract, flip=flip))
 
-    def prepare(self, images: Tensor) -> Tensor:
-        """uint8 (B, 3, H, W) RGB or (B, 1, H, W) grey images as the network reads them."""
-        contract = self.contract
-        wanted = (contract.channels, *contract.input_size)
+    def __call__(
+        self,
+        images: Images,
+        *,
+        resize: bool = False,
+        batch_size: int = 128,
+        workers: int = 2,
+        progress: Reporter | None = None,
+    ) -> Tensor:
+        """The unit vectors of images, float32 (N, width) on the CPU, in order.
+
+        Args:
+            images: uint8 tensors (B, 3, H, W) RGB or (B, 1, H, W) grey of the contract's size; uint8 arrays
+                (B, H, W, C); a set of images such as `open_source` gives; or paths of image files.
+            resize: resize images of another size than the contract's, instead of refusing them.
+            batch_size: images at a time.
+            workers: threads that load files.
+            progress: called as `progress(done, total)`.
+        """
+        if isinstance(images, Tensor):
+            images = _array(self.checked(images))
+        source = self.fitted(_source(images), resize=resize)
+        if not len(source):
+            raise ValueError("images is empty: give at least one")
+        batches = embedded_batches(
+            source, np.arange(len(source)), self.raw, batch_size=batch_size, workers=workers, progress=progress
+        )
+        return torch.cat([self.unit(embedded, source, part) for part, embedded in batches])
+
+    def fitted(self, source: ImageSource, *, resize: bool = False, resize_option: str = "resize=True") -> Fitted:
+        """A set of images with the contract's size and channels, as `Fitted` makes it."""
+        grey = self.contract.colour == "grey"
+        return Fitted(source, self.contract.input_size, grey=grey, resize=resize, resize_option=resize_option)
+
+    def unit(self, embedded: Tensor, source: ImageSource, part: Ints) -> Tensor:
+        """Embeddings on the unit sphere; ValueError with the image's name where one is not finite."""
+        bad = ~embedded.isfinite().all(1)
+        if bad.any():
+            where = source.describe(int(part[int(bad.int().argmax())]))
+            raise ValueError(f"{self.name or 'the model'} makes an embedding of {where} that is not finite")
+        return normalize(embedded)
+
+    def checked(self, images: Tensor) -> Tensor:
+        """The images, if they are uint8 of the contract's channels and size; ValueError otherwise."""
+        wanted = (self.contract.channels, *self.contract.input_size)
         if images.dtype != torch.uint8 or images.ndim != 4 or images.shape[1:] != wanted:
             raise ValueError(
                 f"images are {images.dtype} {tuple(images.shape)}; {self.name or 'the model'} takes {wanted}"
             )
+        return images
+
+    def prepare(self, images: Tensor) -> Tensor:
+        """uint8 (B, 3, H, W) RGB or (B, 1, H, W) grey images as the network reads them."""
+        contract = self.contract
+        images = self.checked(images)
         mean, std = (torch.tensor(v, device=images.device).view(1, -1, 1, 1) for v in (contract.mean, contract.std))
         ordered = images.flip(1) if contract.colour == "bgr" else images
         return (ordered.float() - mean) / std
 
     @torch.no_grad()
-    def __call__(self, images: Tensor) -> Tensor:
-        """The embeddings of uint8 images, float32 (B, width) on the CPU; mirror images go in the same pass."""
+    def raw(self, images: Tensor) -> Tensor:
+        """The embeddings of uint8 images before normalisation, float32 (B, width) on the CPU, all in one pass.
+
+        Mirror images go in the same pass, and are merged as the contract says.
+        """
         x = self.prepare(images.to(self.device))
         count, flip = len(x), self.contract.flip
         if flip != "none":
@@ -74,6 +140,100 @@ class Embedder:
         if flip == "concat":
             return torch.cat([y[:count], y[count:]], 1)
         return (y[:count] + y[count:]) / (2 if flip == "mean" else 1)
+
+    def save_pretrained(self, folder: str | Path, *, card: str | None = None, half: bool = False) -> None:
+        """Write the model as a folder in the layout of Hugging Face's Hub.
+
+        `model.safetensors` holds the weights with the contract, `config.json` the same contract to read, `README.md`
+        the model card. Nothing that is there is overwritten.
+
+        Args:
+            folder: the new folder.
+            card: text of the model card; by default the one that came with the model, or a short one.
+            half: store the weights in half precision; they are computed with in single precision all the same.
+        """
+        from hypersphere.models.pretrained import save_pretrained
+
+        save_pretrained(self, Path(folder), card=card, half=half)
+
+    @classmethod
+    def from_pretrained(cls, source: str | Path, *, device: str = "cpu", revision: str | None = None) -> Embedder:
+        """A model from a folder of `save_pretrained`, or from Hugging Face's Hub by its id.
+
+        Args:
+            source: a local folder, or an id such as `owner/name`, which needs the package huggingface_hub.
+            device: to compute on.
+            revision: of a model of the Hub: a branch, a tag or a commit.
+
+        Example:
+            >>> hs.load_model("runs/faces").save_pretrained("faces")
+            >>> hs.Embedder.from_pretrained("faces").contract.dim
+            512
+        """
+        from hypersphere.models.pretrained import from_pretrained
+
+        return from_pretrained(source, device=device, revision=revision)
+
+
+def _source(images: Any) -> ImageSource:
+    """Images of any kind as a source."""
+    if isinstance(images, np.ndarray):
+        return ArraySource(images, where="images")
+    if hasattr(images, "batch") and hasattr(images, "read"):
+        source: ImageSource = images
+        return source
+    return ImageFiles(images)
+
+
+def _array(images: Tensor) -> npt.NDArray[np.uint8]:
+    pixels: npt.NDArray[np.uint8] = images.cpu().permute(0, 2, 3, 1).numpy()
+    return pixels
+
+
+def embedded_batches(
+    source: ImageSource,
+    indices: Ints,
+    model: Callable[[Tensor], Tensor],
+    *,
+    batch_size: int,
+    workers: int = 2,
+    unreadable: Unreadable | None = None,
+    progress: Reporter | None = None,
+) -> Iterator[tuple[Ints, Tensor]]:
+    """Indices and embeddings, batch by batch, in order; images are loaded ahead while embeddings are computed.
+
+    Args:
+        source: where the images are.
+        indices: which ones.
+        model: uint8 (B, C, H, W) images to (B, dim) embeddings, as `Embedder.raw` does.
+        batch_size: images at a time.
+        workers: threads that load; 0 loads in the caller's own.
+        unreadable: takes index and cause of images that cannot be read, which are left out; without, one is an error.
+        progress: called as `progress(done, total)`.
+    """
+    check_integer("batch_size", batch_size, 1)
+
+    def load(step: int) -> tuple[Ints, Tensor | None, Unreadable]:
+        part = indices[step * batch_size : (step + 1) * batch_size]
+        try:
+            return part, source.batch(part), {}
+        except UnreadableImage:
+            if unreadable is None:
+                raise
+        lost = dict(unreadable_among(source, part))
+        kept = np.array([index for index in part.tolist() if index not in lost], dtype=np.int64)
+        return kept, source.batch(kept) if len(kept) else None, lost
+
+    done = 0
+    with Prefetcher(load, stop=-(-len(indices) // batch_size), workers=workers) as batches:
+        for part, images, lost in batches:
+            if unreadable is not None:
+                unreadable.update(lost)
+            if images is not None:
+                yield part, model(images)
+            done += len(part) + len(lost)
+            if progress is not None:
+                progress(done, len(indices))
 
 
 class NormalizedNetwork(nn.Module):

@@ -19,8 +19,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from hypersphere.core import Failure, import_extra
-from hypersphere.core.files import Staged, refuse_existing
+from hypersphere.core import Failure, Staged, import_extra, refuse_existing
 from hypersphere.geometry import EPS
 from hypersphere.models.contract import Contract
 from hypersphere.models.embedder import Embedder

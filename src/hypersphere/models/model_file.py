@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from hypersphere.backbones import Backbone, create_backbone
-from hypersphere.core import Staged, check_choice, import_extra, parse_json
+from hypersphere.core import Staged, check_choice, import_extra, parse_json, read_bounded, read_json
 from hypersphere.models.contract import Contract, contract_beside, matched, parse_contract, read_contract
 from hypersphere.models.embedder import Embedder
 from hypersphere.models.onnx import load_onnx
@@ -22,8 +22,14 @@ from hypersphere.models.onnx_graph import load_onnx_graph
 FORMAT = "hypersphere model 2"
 UNSEALED = "hypersphere model 1"
 """Files of an earlier day: their digest is of the weights alone."""
-MODEL_FILE = "model.safetensors"
-"""What a run of `hypersphere train` leaves in its folder."""
+MODEL_FILE, CONFIG_FILE, CARD_FILE = "model.safetensors", "config.json", "README.md"
+"""What a folder of a model holds, as Hugging Face's Hub expects it: weights with their contract, the contract to read,
+and the model card. A run of `hypersphere train` leaves one."""
+STARTER = "starter"
+"""The name of the model that comes with the package."""
+_STARTER_FOLDER = Path(__file__).parents[1] / "starter"
+_LONGEST_CARD = 2**20
+_FORMATS = "hypersphere model "
 
 
 def load_model(
@@ -33,18 +39,24 @@ def load_model(
     device: str = "cpu",
     runtime: str = "onnxruntime",
 ) -> Embedder:
-    """A model from its file.
+    """A model from its file or folder, as an `Embedder`.
 
     Args:
-        path: `.safetensors` of `save_model`, which carries its contract; the folder of a run that has one; or `.onnx`.
+        path: `.safetensors` of `save_model`, which carries its contract; a folder that has one, such as that of a run;
+            `.onnx`; or `"starter"`, the small face model that comes with the package (docs/starter.md; a folder of that
+            name is `"./starter"`).
         contract: of an ONNX file: a preset's name, a file, or the contract itself. By default that in
             `X.contract.json` or `X.contract.toml` beside `X.onnx`.
         device: to compute on.
         runtime: of an ONNX file: `onnxruntime`, or `torch`, which needs no onnxruntime for a GPU but knows the
             operators of face recognisers alone (`load_onnx_graph`).
+
+    Example:
+        >>> load_model("runs/faces")(["ada.jpg", "grace.jpg"], resize=True).shape
+        torch.Size([2, 512])
     """
-    path = Path(path)
-    name = path.name
+    path = _STARTER_FOLDER if path == STARTER else Path(path)
+    name, folder = path.name, path
     check_choice("runtime", runtime, ("onnxruntime", "torch"))
     if path.is_dir():
         if not (path / MODEL_FILE).is_file():
@@ -53,11 +65,15 @@ def load_model(
             )
         path = path / MODEL_FILE
     if not path.is_file():
-        raise ValueError(f"{path} is missing; a model is a .safetensors or an .onnx file, or the folder of a run")
+        raise ValueError(
+            f"{path} is missing; a model is a .safetensors or an .onnx file, or the folder of a run; models of Hugging "
+            "Face's Hub are opened by hs.Embedder.from_pretrained"
+        )
     if path.suffix == ".safetensors":
         if contract is not None:
             raise ValueError(f"{path} carries its own contract; leave the other one out")
-        return _load_safetensors(path, device, name)
+        model = _load_safetensors(path, device, name)
+        return model if path == folder else _with_card(model, folder)
     if path.suffix != ".onnx":
         raise ValueError(f"{path}: a model is a .safetensors or an .onnx file")
     stated = read_contract(contract) if isinstance(contract, str | Path) else contract or contract_beside(path)
@@ -71,7 +87,13 @@ def load_model(
 
 
 def save_model(
-    path: str | Path, network: nn.Module, contract: Contract, backbone: Mapping[str, Any], *, replace: bool = False
+    path: str | Path,
+    network: nn.Module,
+    contract: Contract,
+    backbone: Mapping[str, Any],
+    *,
+    half: bool = False,
+    replace: bool = False,
 ) -> Contract:
     """Write the weights of a network with its contract; whole or not at all.
 
@@ -80,18 +102,62 @@ def save_model(
         network: made by `create_backbone(**backbone)`.
         contract: what it must be given; width, name and digest are filled in.
         backbone: the arguments of `create_backbone`: `name`, `dim`, ...
+        half: store the weights in half precision, rounded to the nearest.
         replace: overwrite a file that is there.
 
     Returns:
         the contract as written.
     """
-    safetensors = safetensors_module()
     if Path(path).suffix != ".safetensors":
         raise ValueError(f"{path}: a model file ends in .safetensors")
-    options = {**backbone, "input_size": list(contract.input_size), "channels": contract.channels}
+    data, complete = model_bytes(network, contract, backbone, where=str(path), half=half)
+    with Staged() as stage:
+        stage.open(Path(path), replace=replace).write(data)
+    return complete
+
+
+def save_folder(
+    folder: str | Path,
+    network: nn.Module,
+    contract: Contract,
+    backbone: Mapping[str, Any],
+    card: str,
+    *,
+    half: bool = False,
+    replace: bool = False,
+) -> Contract:
+    """Write a model as a folder in the layout of Hugging Face's Hub; all of its three files or none.
+
+    Args:
+        folder: where to.
+        network, contract, backbone, half, replace: as for `save_model`.
+        card: text of `README.md`, the model card.
+
+    Returns:
+        the contract as written.
+    """
+    folder = Path(folder)
+    data, complete = model_bytes(network, contract, backbone, where=str(folder), half=half)
+    options = _options(contract, backbone)
+    config = {"library_name": "hypersphere", "format": FORMAT, "contract": complete.table(), "backbone": options}
+    files = {MODEL_FILE: data, CONFIG_FILE: f"{json.dumps(config, indent=1)}\n".encode(), CARD_FILE: card.encode()}
+    with Staged() as stage:
+        for name, content in files.items():
+            stage.open(folder / name, replace=replace).write(content)
+    return complete
+
+
+def model_bytes(
+    network: nn.Module, contract: Contract, backbone: Mapping[str, Any], *, where: str, half: bool
+) -> tuple[bytes, Contract]:
+    """The content of a model file, and the contract in it."""
+    safetensors = safetensors_module()
+    options = _options(contract, backbone)
     state = {name: value.detach().cpu().contiguous() for name, value in network.state_dict().items()}
-    _fill(create_backbone(**options), state, str(path))
-    complete = matched(contract, dim=int(options.get("dim", 512)), digest=digest_of(state), where=str(path))
+    _fill(create_backbone(**options), state, where)
+    if half:
+        state = {name: _halved(name, value, where) for name, value in state.items()}
+    complete = matched(contract, dim=int(options.get("dim", 512)), digest=digest_of(state), where=where)
     complete = dataclasses.replace(complete, backbone=str(backbone["name"]))
     metadata = {
         "format": FORMAT,
@@ -99,16 +165,33 @@ def save_model(
         "backbone": json.dumps(options, sort_keys=True),
     }
     metadata["seal"] = _seal(metadata, complete.digest)
-    with Staged() as stage:
-        stage.open(Path(path), replace=replace).write(safetensors.torch.save(state, metadata))
-    return complete
+    data: bytes = safetensors.torch.save(state, metadata)
+    return data, complete
+
+
+def _options(contract: Contract, backbone: Mapping[str, Any]) -> dict[str, Any]:
+    return {**backbone, "input_size": list(contract.input_size), "channels": contract.channels}
+
+
+def _halved(name: str, value: Tensor, where: str) -> Tensor:
+    if not value.is_floating_point():
+        return value
+    rounded = value.half()
+    if not bool(rounded.isfinite().all()):
+        raise ValueError(f"{where}: {name} has numbers beyond 65504, which half precision cannot hold")
+    return rounded
 
 
 def digest_of(state: Mapping[str, Tensor]) -> str:
-    """SHA-256 over names, types, shapes and bytes of all weights, shortened."""
+    """SHA-256 over names, types, shapes and bytes of all weights, shortened.
+
+    Weights stored in half precision have the digest of the same numbers in single precision, which is what the network
+    computes with.
+    """
     found = hashlib.sha256()
     for name in sorted(state):
         value = state[name].detach().cpu().contiguous()
+        value = value.float() if value.dtype == torch.half else value
         found.update(f"{name} {value.dtype} {tuple(value.shape)}\n".encode())
         found.update(value.reshape(-1).view(torch.uint8).numpy().tobytes())
     return found.hexdigest()[:16]
@@ -123,20 +206,52 @@ def open_safetensors(path: Path) -> tuple[dict[str, str], dict[str, Tensor]]:
         with safetensors.safe_open(path, framework="pt") as file:
             return file.metadata() or {}, {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
     except safetensors.SafetensorError as error:
-        raise ValueError(f"{path}: not a readable .safetensors file ({error})") from None
+        raise ValueError(
+            f"{path}: not a readable .safetensors file ({error}); it is cut short or damaged: fetch or write it again"
+        ) from None
 
 
 def _load_safetensors(path: Path, device: str, name: str) -> Embedder:
     metadata, state = open_safetensors(path)
-    if metadata.get("format") not in (FORMAT, UNSEALED) or not {"contract", "backbone"} <= set(metadata):
+    stated = metadata.get("format", "")
+    if stated.startswith(_FORMATS) and stated not in (FORMAT, UNSEALED):
+        raise ValueError(
+            f"{path}: has the format {stated!r}, but this version reads {FORMAT!r} and {UNSEALED!r}: install the "
+            "version of hypersphere that wrote it, or a newer one"
+        )
+    if stated not in (FORMAT, UNSEALED) or not {"contract", "backbone"} <= set(metadata):
         raise ValueError(f"{path}: has no embedding contract in its metadata; hypersphere's own model files do")
     digest = digest_of(state)
-    if metadata["format"] == FORMAT and metadata.get("seal") != _seal(metadata, digest):
+    if stated == FORMAT and metadata.get("seal") != _seal(metadata, digest):
         raise ValueError(f"{path}: damaged: the digest of its weights, contract and backbone is not the one it states")
     contract = parse_contract(metadata["contract"], str(path))
-    network = _network(metadata["backbone"], state, str(path))
+    network, backbone = _network(metadata["backbone"], state, str(path))
     contract = matched(contract, dim=network.dim, digest=digest, where=str(path))
-    return Embedder(contract, network.eval().to(device), device, name)
+    if (network.channels, *network.input_size) != (contract.channels, *contract.input_size):
+        raise ValueError(
+            f"{path}: the contract's images are {(contract.channels, *contract.input_size)}, those of its backbone "
+            f"{(network.channels, *network.input_size)} (channels, height, width)"
+        )
+    return Embedder(contract, network.eval().to(device), device, name, backbone)
+
+
+def _with_card(model: Embedder, folder: Path) -> Embedder:
+    """The model with its folder's card; what `config.json` says must be the file's contract."""
+    path = folder / CONFIG_FILE
+    stated = read_json(path) if path.is_file() else None
+    if isinstance(stated, dict) and "contract" in stated and stated["contract"] != _plain(model.contract.table()):
+        raise ValueError(
+            f"{path}: states another contract than {MODEL_FILE} beside it; one of them belongs to another model"
+        )
+    card = folder / CARD_FILE
+    if not card.is_file():
+        return model
+    text = read_bounded(card, _LONGEST_CARD, "model card").decode("utf-8", "replace")
+    return dataclasses.replace(model, card=text)
+
+
+def _plain(table: dict[str, Any]) -> Any:
+    return json.loads(json.dumps(table))
 
 
 def _seal(metadata: Mapping[str, str], digest: str) -> str:
@@ -145,7 +260,7 @@ def _seal(metadata: Mapping[str, str], digest: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest()
 
 
-def _network(options: str, state: Mapping[str, Tensor], where: str) -> Backbone:
+def _network(options: str, state: Mapping[str, Tensor], where: str) -> tuple[Backbone, dict[str, Any]]:
     """The backbone of these options with these weights; nothing is allocated before they were found to fit."""
     try:
         arguments = parse_json(options, "backbone")
@@ -158,7 +273,7 @@ def _network(options: str, state: Mapping[str, Tensor], where: str) -> Backbone:
         raise ValueError(f"{where}: the weights do not fit the backbone, first {wrong[0][0]}")
     network = create_backbone(**arguments)
     _fill(network, state, where)
-    return network
+    return network, arguments
 
 
 def _fill(network: nn.Module, state: Mapping[str, Tensor], where: str) -> None:

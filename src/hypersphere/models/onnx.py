@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ from hypersphere.core import file_digest, import_extra
 from hypersphere.models.contract import Contract, matched
 from hypersphere.models.embedder import Embedder
 
-_ERRORS_ONLY = 3
+_FATAL_ONLY = 4
 LARGEST_BATCH = 1024
 """Images of a batch that a file may be fixed to; fewer are filled up with black ones."""
 
@@ -21,7 +22,8 @@ LARGEST_BATCH = 1024
 def load_onnx(path: str | Path, contract: Contract, *, device: str = "cpu") -> Embedder:
     """An ONNX network with one image input and one output.
 
-    A file whose batch is fixed is run that many images at a time.
+    A file whose batch is fixed is run that many images at a time. One whose batch is declared free, but which cannot
+    take several images or mixes them up, is run one image at a time, with a warning.
 
     Args:
         path: the file.
@@ -40,7 +42,7 @@ class _Network:
     def __init__(self, path: Path, contract: Contract, device: str) -> None:
         runtime = import_extra("onnxruntime", "running an ONNX file")
         options = runtime.SessionOptions()
-        options.log_severity_level = _ERRORS_ONLY
+        options.log_severity_level = _FATAL_ONLY  # errors are raised
         options.intra_op_num_threads = torch.get_num_threads()
         providers = ["CUDAExecutionProvider"] if device.startswith("cuda") else ["CPUExecutionProvider"]
         if providers[0] not in runtime.get_available_providers():
@@ -75,12 +77,41 @@ class _Network:
         if probe.ndim != 2:
             raise ValueError(f"{path}: returns {tuple(probe.shape)} for one image; expected (1, dim)")
         self.dim = int(probe.shape[1])
+        if not self.batch:
+            self._probe_batch(np.random.default_rng(0).uniform(0, 255, (2, *wanted)).astype(np.float32))
 
     def __call__(self, images: Tensor) -> Tensor:
         x = np.ascontiguousarray(images.cpu().numpy())
         step = self.batch or len(x)
-        parts = [self._run(x[start : start + step]) for start in range(0, len(x), step)]
+        try:
+            parts = [self._run(x[start : start + step]) for start in range(0, len(x), step)]
+        except ValueError:
+            if self.batch or len(x) == 1:
+                raise
+            parts = [self._run(x[place : place + 1]) for place in range(len(x))]
+            self._take_single_images(f"{len(x)} together cannot be run")
         return torch.from_numpy(np.concatenate(parts)[: len(x)])
+
+    def _probe_batch(self, pair: Any) -> None:
+        """See whether two images together give what they give one by one."""
+        single = np.concatenate([self._run(pair[:1]), self._run(pair[1:])])
+        try:
+            both = self._run(pair)
+        except ValueError:
+            self._take_single_images("several together cannot be run")
+            return
+        size = np.abs(single[np.isfinite(single)]).max(initial=0)
+        if both.shape != single.shape or not np.allclose(both, single, rtol=1e-2, atol=1e-2 * size, equal_nan=True):
+            self._take_single_images("two together give other embeddings than one by one")
+
+    def _take_single_images(self, cause: str) -> None:
+        self.batch = 1
+        warnings.warn(
+            f"{self.path.name} declares a free batch, but is made for single images ({cause}): it is run one by "
+            "one, which is slower; export it again with a batch that is free inside, too",
+            RuntimeWarning,
+            stacklevel=5,
+        )
 
     def _run(self, x: Any) -> Any:
         missing = self.batch - len(x) if self.batch else 0

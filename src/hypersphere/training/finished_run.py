@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -12,13 +13,12 @@ import torch
 from torch import Tensor, nn
 
 from hypersphere.backbones import create_backbone
-from hypersphere.core import Reporter, digest, is_installed
+from hypersphere.core import Reporter, as_table, digest, is_installed, to_toml
 from hypersphere.data import Fitted, ImageSource
 from hypersphere.distributed.tensor_shards import read_shards
-from hypersphere.evaluation.embed import embedded_batches
 from hypersphere.geometry import normalize
 from hypersphere.heads import Head
-from hypersphere.models import MODEL_FILE, Contract, Embedder, NormalizedNetwork, save_model
+from hypersphere.models import Contract, Embedder, ModelCard, NormalizedNetwork, embedded_batches, save_folder
 from hypersphere.training.checkpoints import Checkpoints
 from hypersphere.training.recipe import Recipe, load_recipe
 
@@ -28,7 +28,7 @@ class Trained:
     """What a run leaves behind: the embedding network in eval mode, the head, the folder, and late snapshots.
 
     `statistics_batches` tells over how many batches BatchNorm's statistics were estimated anew, because the run was too
-    short for them to follow the weights; 0 where they did.
+    short for them to follow the weights; 0 where they did. `trained_on` tells in words how much it was trained on.
     """
 
     backbone: nn.Module
@@ -37,6 +37,7 @@ class Trained:
     steps: int
     snapshots: tuple[Path, ...] = ()
     statistics_batches: int = 0
+    trained_on: str = ""
 
 
 def newest_state(folder: Path) -> tuple[int, dict[str, Any]]:
@@ -124,8 +125,8 @@ def run_embedder(recipe: Recipe, network: nn.Module, device: str = "cpu", *, fli
     return Embedder(contract, NormalizedNetwork(network.eval(), recipe.augment.mean, recipe.augment.std), device)
 
 
-def write_model(recipe: Recipe, folder: Path, network: nn.Module) -> None:
-    """Write `model.safetensors`, the network with its contract, which `load_model(folder)` opens.
+def write_model(recipe: Recipe, folder: Path, network: nn.Module, trained_on: str, scores: Mapping[str, float]) -> None:
+    """Write the folder's `model.safetensors`, `config.json` and `README.md`, which `load_model(folder)` opens.
 
     Like `load_run` it is the best checkpoint's network where they were scored. Without the package safetensors, which
     is an extra, nothing is written.
@@ -133,12 +134,47 @@ def write_model(recipe: Recipe, folder: Path, network: nn.Module) -> None:
     Args:
         recipe, folder: of the run.
         network: at the end of the run.
+        trained_on: how much, in words.
+        scores: by validation set, of the last checkpoint.
     """
     if not is_installed("safetensors"):
         return
     if Checkpoints(folder / "checkpoints").best() is not None:
         _, network = load_run(folder)
-    save_model(folder / MODEL_FILE, network, run_contract(recipe), recipe.backbone, replace=True)
+    results = {f"{name}, accuracy at the last checkpoint": f"{score:.2%}" for name, score in scores.items()}
+    card = run_card(recipe, trained_on, results)
+    save_folder(folder, network, run_contract(recipe), recipe.backbone, card, replace=True)
+
+
+def run_card(recipe: Recipe, trained_on: str, results: Mapping[str, str]) -> str:
+    """The model card of a run.
+
+    Args:
+        recipe: of the run.
+        trained_on: how much, in words.
+        results: by name, in words.
+    """
+    teacher = recipe.teacher.model
+    data = f"`{Path(recipe.data.source).name}`: {trained_on}. Their terms: to be stated by whoever publishes it."
+    if teacher is not None:
+        data += f" Distilled from `{Path(teacher).name}`, whose licence applies, too."
+    return ModelCard(
+        title=f"{recipe.backbone['name']}, trained with {recipe.head['name']}",
+        about=recipe.about,
+        recipe=to_toml(_named(as_table(recipe))),
+        data=data,
+        results=results,
+    ).text()
+
+
+def _named(table: dict[str, Any]) -> dict[str, Any]:
+    """The table of a recipe with names of files and not their paths, which concern nobody else."""
+    data, teacher = table["data"], table["teacher"]
+    paths = [(data, "source"), (data["validation"], "pairs"), (data["validation"], "images"), (teacher, "model")]
+    for place, key in paths:
+        if place.get(key):
+            place[key] = Path(place[key]).name
+    return table
 
 
 def mean_embeddings(
@@ -169,7 +205,7 @@ def mean_embeddings(
     chosen = np.flatnonzero(labels.numpy() >= 0)
     sums = torch.zeros(source.num_classes, recipe.backbone["dim"], dtype=torch.float64)
     model = run_embedder(recipe, network.to(device), device)
-    for part, embedded in embedded_batches(fitted, chosen, model, batch_size=batch_size, progress=progress):
+    for part, embedded in embedded_batches(fitted, chosen, model.raw, batch_size=batch_size, progress=progress):
         sums.index_add_(0, labels[torch.from_numpy(part)], normalize(embedded).double())
     counts = torch.bincount(labels[chosen], minlength=source.num_classes)
     means: npt.NDArray[np.float32] = (sums / counts[:, None]).float().numpy()

@@ -178,7 +178,7 @@ def cached_targets(embedder: Embedder, source: ImageSource, path: Path, progress
             return torch.from_numpy(np.asarray(values, dtype=np.float32))
     made = []
     for start in range(0, len(source), _CHUNK):
-        made.append(merged(_fitting(source.batch(_places(start, source)), embedder)))
+        made.append(merged.raw(_fitting(source.batch(_places(start, source)), embedder)))
         if progress is not None:
             progress(min(start + _CHUNK, len(source)), len(source))
     embeddings = torch.cat(made)

@@ -10,12 +10,14 @@ from typing import Any, Protocol
 
 from torch import nn
 
+from hypersphere.core import write_atomically
 from hypersphere.distributed import World, default_workers
 from hypersphere.evaluation import Verification
+from hypersphere.models import CARD_FILE
 from hypersphere.training.checkpoints import Checkpoints
-from hypersphere.training.finished_run import Trained, load_run
+from hypersphere.training.finished_run import Trained, load_run, run_card
 from hypersphere.training.logs import Logger
-from hypersphere.training.recipe import Recipe, ValidationSettings
+from hypersphere.training.recipe import Recipe, ValidationSettings, load_recipe
 from hypersphere.training.recipe_stages import train_recipe
 from hypersphere.training.trainer import Trainer, TrainingReporter
 from hypersphere.training.validation import NO_VALIDATION, validation_sets
@@ -106,4 +108,13 @@ def train_and_verify(
     if step is not None and not trained.snapshots:
         trained = replace(trained, backbone=load_run(trained.folder)[1].to(world.device))
     results = {each.title: each.verify_run(trained, device) for each in sets}
+    if results and (trained.folder / CARD_FILE).is_file():
+        _complete_card(trained, results)
     return TrainedRun(trained, results, None if trained.snapshots else step, sets[0].title if sets else "")
+
+
+def _complete_card(trained: Trained, results: dict[str, list[Verification]]) -> None:
+    """Write the model card again, with what was measured after training."""
+    shown = {f"{title}, verification accuracy": f"{verified[-1].accuracy:.2%}" for title, verified in results.items()}
+    card = run_card(load_recipe(trained.folder / "recipe.toml"), trained.trained_on, shown)
+    write_atomically(trained.folder / CARD_FILE, card.encode())

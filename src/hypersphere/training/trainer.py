@@ -174,10 +174,11 @@ class Trainer:
                     self._save(logs)
                 if progress is not None:
                     progress(self.step, self.total, words)
+        trained_on = f"{len(self.source):,} images of {self.source.num_classes:,} identities"
         if self.step == self.total and self.world.is_main:
-            write_model(self.recipe, self.folder, self.model())
+            write_model(self.recipe, self.folder, self.model(), trained_on, self.scores)
         snapshots = self.snapshots.paths()
-        return Trained(self.model().eval(), self.head.eval(), self.folder, self.step, snapshots, estimated)
+        return Trained(self.model().eval(), self.head.eval(), self.folder, self.step, snapshots, estimated, trained_on)
 
     def model(self) -> nn.Module:
         """Return the network to embed with: the moving average of the weights where the recipe keeps one."""
