@@ -3,7 +3,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: setup demo test test-minimal test-all lint bench docs clean
+.PHONY: setup demo test test-minimal test-all lint bench docs package clean
 
 setup: $(READY)
 
@@ -40,6 +40,10 @@ bench: $(READY)
 
 docs: $(READY)
 	$(BIN)/python tools/build_docs.py
+
+package: $(READY)
+	$(BIN)/python -m build --outdir dist
+	$(BIN)/python -m pytest tests/test_package.py -m slow
 
 clean:
 	rm -rf $(VENV) runs build dist .mypy_cache .ruff_cache .pytest_cache src/*.egg-info

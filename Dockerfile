@@ -1,0 +1,18 @@
+# The command on a CPU:  docker build -t hypersphere . && docker run --rm -v "$PWD:/data" hypersphere train --list
+# For a GPU, build with --build-arg TORCH_INDEX= the index of your CUDA version, and run with --gpus all.
+FROM python:3.12-slim
+
+ARG TORCH_INDEX=https://download.pytorch.org/whl/cpu
+RUN pip install --no-cache-dir --index-url "$TORCH_INDEX" "torch>=2.11"
+
+COPY pyproject.toml MANIFEST.in README.md CHANGELOG.md CITATION.cff SECURITY.md LICENSE /src/
+COPY src /src/src
+COPY recipes /src/recipes
+COPY docs/reproduction/results /src/docs/reproduction/results
+RUN pip install --no-cache-dir "/src[plots,fast-images,models]" && rm -r /src
+
+RUN useradd --create-home hypersphere && install -d -o hypersphere /data
+USER hypersphere
+WORKDIR /data
+ENTRYPOINT ["hypersphere"]
+CMD ["--help"]

@@ -1,0 +1,86 @@
+"""The source distribution and the wheel have what the library needs, and the wheel runs in an empty environment."""
+
+import os
+import shutil
+import subprocess
+import sys
+import tarfile
+import venv
+import zipfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import torch
+
+from hypersphere import __version__
+
+ROOT = Path(__file__).parents[1]
+NEEDED = ("pyproject.toml", "MANIFEST.in", "README.md", "CHANGELOG.md", "CITATION.cff", "SECURITY.md", "LICENSE")
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
+
+
+def run(*words: str | Path, folder: Path) -> str:
+    environment = {key: value for key, value in os.environ.items() if key != "PYTHONPATH"}
+    result = subprocess.run(
+        [str(word) for word in words], cwd=folder, env=environment, capture_output=True, text=True, check=False
+    )
+    assert result.returncode == 0, result.stdout[-2000:] + result.stderr[-2000:]
+    return result.stdout
+
+
+@pytest.fixture(scope="module")
+def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder with both distributions, made from a copy of the tree: the wheel from what the other has."""
+    build = pytest.importorskip("build", reason="needs the package build")
+    tree, out = tmp_path_factory.mktemp("tree"), tmp_path_factory.mktemp("dist")
+    for name in NEEDED:
+        shutil.copy(ROOT / name, tree)
+    shutil.copytree(ROOT / "src", tree / "src", ignore=shutil.ignore_patterns("__pycache__", "*.egg-info"))
+    place = Path(build.__file__).parents[1]
+    program = f"import runpy, sys; sys.path.append({str(place)!r}); runpy.run_module('build', run_name='__main__')"
+    run(sys.executable, "-c", program, "--no-isolation", "--outdir", out, tree, folder=tree)
+    return out
+
+
+def files_of_the_package() -> Iterator[str]:
+    """Every file of the package, those behind links included."""
+    for folder, _, names in os.walk(ROOT / "src" / "hypersphere", followlinks=True):
+        for name in names:
+            if "__pycache__" not in folder and not name.endswith(".pyc"):
+                yield (Path(folder) / name).relative_to(ROOT / "src").as_posix()
+
+
+def test_both_have_every_file_of_the_package(built: Path) -> None:
+    expected = set(files_of_the_package())
+    assert {Path(name).suffix for name in expected} >= {".py", ".toml", ".css", ".js", ".json", ".typed"}
+    (wheel,) = built.glob("*.whl")
+    with zipfile.ZipFile(wheel) as archive:
+        assert {name for name in archive.namelist() if name.startswith("hypersphere/")} == expected
+    (source,) = built.glob("*.tar.gz")
+    with tarfile.open(source) as archive:
+        names = {name.partition("/")[2] for name in archive.getnames()}
+    assert {f"src/{name}" for name in expected} <= names
+    assert set(NEEDED) <= names
+    assert not {name for name in names if name.startswith("tests/")}
+    assert __version__ in wheel.name
+    assert __version__ in source.name
+
+
+def test_the_wheel_runs_in_an_empty_environment(built: Path, tmp_path: Path) -> None:
+    """The core dependencies are those that are installed here; hypersphere itself comes from the wheel."""
+    home = tmp_path / "venv"
+    venv.create(home, with_pip=False)
+    (wheel,) = built.glob("*.whl")
+    pip = (sys.executable, "-m", "pip", "--python", home / "bin" / "python")
+    run(*pip, "install", "--quiet", "--no-deps", "--no-index", wheel, folder=tmp_path)
+    (packages,) = (home / "lib").glob("python*/site-packages")
+    (packages / "core.pth").write_text(f"{Path(torch.__file__).parents[1]}\n")
+    command = home / "bin" / "hypersphere"
+    assert __version__ in run(command, "--version", folder=tmp_path)
+    where = run(home / "bin" / "python", "-c", "import hypersphere; print(hypersphere.__file__)", folder=tmp_path)
+    assert Path(where.strip()).is_relative_to(home)
+    assert "pocket/faces" in run(command, "train", "--list", folder=tmp_path)
+    assert "held" in run(command, "reproduce", "--list", folder=tmp_path)
+    assert "scale" in run(command, "advise", "--classes", "1000", "--dim", "64", folder=tmp_path)
