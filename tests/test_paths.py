@@ -36,8 +36,13 @@ batch_size = 4
 
 
 def public() -> Iterator[tuple[str, inspect.Parameter]]:
-    """Every parameter of a public function, constructor or method that is annotated with a path."""
-    for module in map(importlib.import_module, [f"hypersphere.{room}" for room in ROOMS if room != "cli"]):
+    """Every parameter of a function, constructor or method for users that is annotated with a path.
+
+    `core` is what rooms share, and callbacks are called with the paths that we have.
+    """
+    for module in map(
+        importlib.import_module, [f"hypersphere.{room}" for room in ROOMS if room not in ("core", "cli")]
+    ):
         for name in module.__all__:
             value = getattr(module, name)
             functions: list[tuple[str, Any]] = [(name, value)] if inspect.isfunction(value) else []
@@ -46,7 +51,7 @@ def public() -> Iterator[tuple[str, inspect.Parameter]]:
                 functions = [(f"{name}.{key}", entry) for key, entry in own if key == "__init__" or key[0] != "_"]
             for title, function in functions:
                 for parameter in inspect.signature(function).parameters.values():
-                    if "Path" in str(parameter.annotation):
+                    if "Path" in str(parameter.annotation) and "Callable" not in str(parameter.annotation):
                         yield f"{module.__name__}.{title}", parameter
 
 

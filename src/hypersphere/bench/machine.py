@@ -31,8 +31,9 @@ def device_name(device: str) -> str:
     return platform.processor() or "CPU"
 
 
-def append_row(path: Path, row: dict[str, Any]) -> None:
+def append_row(path: str | Path, row: dict[str, Any]) -> None:
     """Add a row to a CSV file, with a header if it is new; a file with other columns is refused."""
+    path = Path(path)
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("a+", encoding="utf-8", newline="") as file:
         file.seek(0)

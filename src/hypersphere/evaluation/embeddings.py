@@ -156,8 +156,8 @@ def _line_of_row(message: str, names: Path, found: Mapping[str, int]) -> str:
     return f"{name!r}, {names}, line {line}"
 
 
-def write_embeddings(folder: Path, tag: str, embeddings: Embeddings) -> None:
+def write_embeddings(folder: str | Path, tag: str, embeddings: Embeddings) -> None:
     """Write `embeddings.npy` and `names.txt`, with a tag in their names where there are several."""
     with Staged() as stage:
-        np.save(stage.open(folder / f"embeddings{tag}.npy", replace=True), embeddings.values)
-        stage.open(folder / f"names{tag}.txt", replace=True).write(names_text(embeddings.names).encode())
+        np.save(stage.open(Path(folder) / f"embeddings{tag}.npy", replace=True), embeddings.values)
+        stage.open(Path(folder) / f"names{tag}.txt", replace=True).write(names_text(embeddings.names).encode())

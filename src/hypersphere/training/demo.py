@@ -42,7 +42,7 @@ def demo_recipes(seed: int, extent: DemoExtent) -> dict[str, Recipe]:
 
 
 def run_demo(
-    out: Path, seed: int, extent: DemoExtent, *, show: Show, announce: Callable[[DemoOutcome], None]
+    out: str | Path, seed: int, extent: DemoExtent, *, show: Show, announce: Callable[[DemoOutcome], None]
 ) -> tuple[dict[str, DemoOutcome], Path]:
     """Train each loss, or take up its run; write the report.
 
@@ -58,6 +58,7 @@ def run_demo(
     """
     start = time.monotonic()
     new_figure(1, 1)  # fails now, not after training, where matplotlib is missing
+    out = Path(out)
     out.mkdir(parents=True, exist_ok=True)
     recipes = demo_recipes(seed, extent)
     pairs = unseen_pairs(recipes["softmax"], extent.people, extent.pairs)

@@ -52,8 +52,9 @@ def newest_state(folder: Path) -> tuple[int, dict[str, Any]]:
     return found
 
 
-def newest_head(folder: Path) -> dict[str, Tensor]:
+def newest_head(folder: str | Path) -> dict[str, Tensor]:
     """Return the state of the head of that checkpoint, with the prototypes of all processes."""
+    folder = Path(folder)
     step, state = newest_state(folder)
     head: dict[str, Tensor] = dict(state["head"])
     shards = Checkpoints(folder / "checkpoints").shards(step)

@@ -15,7 +15,7 @@ from hypersphere.training.finished_run import load_run, run_contract
 from hypersphere.training.recipe import Recipe
 
 
-def open_models(path: Path, *, contract: str | None, device: str, snapshots: int = 1) -> list[Embedder]:
+def open_models(path: str | Path, *, contract: str | None, device: str, snapshots: int = 1) -> list[Embedder]:
     """The model in a file, or those of a run: its best one, or its newest `snapshots`.
 
     Args:
@@ -24,6 +24,7 @@ def open_models(path: Path, *, contract: str | None, device: str, snapshots: int
         device: to compute on.
         snapshots: of a run.
     """
+    path = Path(path)
     if not path.is_dir():
         if snapshots > 1:
             raise ValueError(f"--snapshots {snapshots}: {path} is one model; only a folder of `train` has snapshots")

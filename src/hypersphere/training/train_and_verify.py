@@ -53,7 +53,7 @@ class TrainedRun:
 
 def train_and_verify(
     recipe: Recipe,
-    folder: Path,
+    folder: str | Path,
     world: World,
     *,
     progress: AbstractContextManager[StageReporter],

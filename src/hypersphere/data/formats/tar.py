@@ -121,13 +121,14 @@ def _identities(
     return number_names(owners)
 
 
-def read_entries(path: Path, *, cache: bool = False) -> list[Entry]:
+def read_entries(path: str | Path, *, cache: bool = False) -> list[Entry]:
     """The images of an archive, from the index beside it where that fits, otherwise from the members' headers.
 
     Args:
         path: the archive.
         cache: write the index when there is none that fits.
     """
+    path = Path(path)
     if not path.is_file():
         raise ValueError(f"{path} is missing, or not a file")
     entries = read_index(path)
