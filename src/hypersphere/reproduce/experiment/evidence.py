@@ -222,8 +222,8 @@ def subjects_of(setting: Setting, outcome: str) -> tuple[npt.NDArray[np.int64], 
     return people, people
 
 
-def each(values: Sequence[float] | Floats, form: str) -> str:
-    """`+0.50, +1.20, +1.90`."""
+def each(values: Sequence[float] | Floats, form: str = ".2f") -> str:
+    """`0.50, 1.20, 1.90`."""
     return ", ".join(f"{value:{form}}" for value in values)
 
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from hypersphere.plots import Panel, draw_panels
 from hypersphere.reproduce.experiment.drawings import curve, draw_rows
-from hypersphere.reproduce.experiment.evidence import PEOPLE, Evidence, Floats, experiment
+from hypersphere.reproduce.experiment.evidence import PEOPLE, Evidence, Floats, each, experiment
 from hypersphere.reproduce.experiment.setting import ARCFACE, COSFACE, people
 from hypersphere.reproduce.experiment.verdict import most, over_seeds
 from hypersphere.reproduce.outcome import Finding, Outcome
@@ -53,7 +53,7 @@ def _depends_less(evidence: Evidence, rival: str, scales: tuple[float, ...]) -> 
     one, two = _ranges(evidence, "LM-Softmax", scales), _ranges(evidence, rival, scales)
     return evidence.judged(
         over_seeds(two - one),
-        f"mAP, best minus worst over s, by seed: {_list(one)}; {_list(two)}",
+        f"mAP, best minus worst over s, by seed: {each(one)}; {each(two)}",
         [_RANKED[name, s] for name in ("LM-Softmax", rival) for s in scales],
         sentence=f"LM-Softmax depends less on s than {rival}",
     )
@@ -98,7 +98,7 @@ def ranking_by_scale(evidence: Evidence) -> Outcome:
     findings.append(
         evidence.judged(
             over_seeds(3 - own),
-            f"mAP, best minus worst, by seed: {_list(own)}",
+            f"mAP, best minus worst, by seed: {each(own)}",
             [_RANKED["LM-Softmax", s] for s in _SCALES],
             sentence="LM-Softmax ranks about as well for s = 10, 20, 32 and 64: within 3 points",
         )
@@ -106,7 +106,7 @@ def ranking_by_scale(evidence: Evidence) -> Outcome:
     for rival in ("ArcFace", "CosFace", "NormFace"):
         theirs = _ranges(evidence, rival, _SCALES)
         settings = [_RANKED[rival, s] for s in _SCALES]
-        findings.append(evidence.judged(over_seeds(theirs - 3), _list(theirs), settings, sentence=f"{rival} does not"))
+        findings.append(evidence.judged(over_seeds(theirs - 3), each(theirs), settings, sentence=f"{rival} does not"))
     figures = {"table8": lambda: _figure(evidence)}
     return Outcome(findings=findings, figures=figures, notes=[PEOPLE, _HOW])
 
@@ -141,7 +141,3 @@ def verification(evidence: Evidence) -> Outcome:
     return Outcome(
         findings=findings, figures=figures, notes=[PEOPLE, "R_sm with weight 0.5, R_w with 1; no IJB-C here."]
     )
-
-
-def _list(values: Floats) -> str:
-    return ", ".join(f"{value:.2f}" for value in values)

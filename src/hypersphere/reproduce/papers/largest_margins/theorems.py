@@ -97,8 +97,7 @@ def _margins() -> list[Finding]:
 
 
 def _risks() -> list[Finding]:
-    options = dict(_GM)
-    found = best_of(lambda seed: least_risk("gm_softmax", _BALANCED, _DIM, options=options, seed=seed))
+    found = best_of(lambda seed: least_risk("gm_softmax", _BALANCED, _DIM, options=_GM, seed=seed))
     excess = found.value - gm_bound(_CLASSES, **_GM)
     findings = [checked("Thm. 3.2: GM-Softmax's least risk - bound", f"{excess:.0e}", _near(found), "0")]
     for title, (loss, keywords) in _SHARED.items():
@@ -111,9 +110,8 @@ def _risks() -> list[Finding]:
 
 def _imbalanced() -> list[Finding]:
     def solve(centroid: float) -> Solution:
-        options = dict(_GM)
         return best_of(
-            lambda seed: least_risk("gm_softmax", _UNEVEN, _DIM, options=options, centroid=centroid, seed=seed), 2
+            lambda seed: least_risk("gm_softmax", _UNEVEN, _DIM, options=_GM, centroid=centroid, seed=seed), 2
         )
 
     free, centred = solve(0.0), solve(1000.0)
@@ -127,8 +125,7 @@ def _imbalanced() -> list[Finding]:
 
 
 def _collapse() -> list[Finding]:
-    options = dict(_GM)
-    found = best_of(lambda seed: least_risk("gm_softmax", _BALANCED, _DIM, options=options, seed=seed), 2)
+    found = best_of(lambda seed: least_risk("gm_softmax", _BALANCED, _DIM, options=_GM, seed=seed), 2)
     assert found.features is not None
     measured = neural_collapse(found.features, _BALANCED, found.prototypes)
     worst = max(vars(measured).values())

@@ -8,7 +8,7 @@ import numpy as np
 
 from hypersphere.plots import Panel, draw_panels
 from hypersphere.reproduce.experiment.drawings import curve, draw_rows
-from hypersphere.reproduce.experiment.evidence import PEOPLE, Evidence, experiment
+from hypersphere.reproduce.experiment.evidence import PEOPLE, Evidence, each, experiment
 from hypersphere.reproduce.experiment.setting import CENTER, SOFTMAX, Setting, people
 from hypersphere.reproduce.experiment.verdict import over_seeds
 from hypersphere.reproduce.outcome import Outcome
@@ -53,7 +53,7 @@ def loss_weights(evidence: Evidence) -> Outcome:
     findings.append(
         evidence.judged(
             over_seeds(two - one),
-            f"best minus worst over the weights, points, by seed: C-contrastive {_list(one)}; center {_list(two)}",
+            f"best minus worst over the weights, points, by seed: C-contrastive {each(one)}; center {each(two)}",
             [*_CONTRASTIVE.values(), *_CENTERED.values()],
             note=f"weights {', '.join(f'{w:g}' for w in WEIGHTS)}",
         )
@@ -158,7 +158,3 @@ def light_cnn(evidence: Evidence) -> Outcome:
         figures={"table4": lambda: draw_rows(evidence, settings, "pairs mirror", "accuracy on unseen pairs, %")},
         notes=[PEOPLE, "Here LightCNN-9 on grey images, 8 epochs from scratch; the paper fine-tunes.", *untrained],
     )
-
-
-def _list(values: np.ndarray) -> str:
-    return ", ".join(f"{value:.2f}" for value in values)

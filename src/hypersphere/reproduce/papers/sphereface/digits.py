@@ -22,19 +22,20 @@ from hypersphere.reproduce.experiment.verdict import of_correlation, over_seeds
 from hypersphere.reproduce.job import Job
 from hypersphere.reproduce.outcome import Finding, Outcome
 
-_RELU = ("backbone.last_relu=true", "backbone.first_bias=2.0")
+_RELU = ("backbone.last_relu=true", "backbone.first_bias=2.0", "head.prototype_norm=0.01")
+"""From longer prototypes the first step takes every feature below zero, where a ReLU never learns."""
 Features = tuple[str, Tensor, Tensor]
 _A_PICTURE = "a picture, whose meaning no number of the paper decides"
 
 
 @dataclass(frozen=True)
 class Spread:
-    """How 2-D features lie: angles in degrees.
+    """How features lie: angles in degrees.
 
     Args:
         within: mean angle of a feature to the mean direction of its class.
         between: smallest angle between the mean directions of two classes.
-        empty: the largest sector of the plane without any class's mean direction.
+        empty: of 2-D features, the largest sector of the plane without any class's mean direction.
     """
 
     within: float
@@ -47,9 +48,10 @@ def spread(features: Tensor, labels: Tensor) -> Spread:
     unit = normalize(features.double(), eps=0.0)
     means = normalize(torch.stack([unit[labels == c].mean(0) for c in range(int(labels.max()) + 1)]), eps=0.0)
     own = (unit * means[labels]).sum(1).clamp(-1, 1).acos()
+    between = (means @ means.T).fill_diagonal_(-1).clamp(-1, 1).max().acos()
     around = torch.atan2(means[:, 1], means[:, 0]).sort().values
     gaps = torch.diff(torch.cat([around, around[:1] + 2 * math.pi]))
-    return Spread(*(math.degrees(float(angle)) for angle in (own.mean(), gaps.min(), gaps.max())))
+    return Spread(*(math.degrees(float(angle)) for angle in (own.mean(), between, gaps.max())))
 
 
 def features_of(record: Record, title: str, new: str = "") -> Features:

@@ -18,6 +18,7 @@ from hypersphere.reproduce.experiment.setting import A_SOFTMAX, CENTER, SOFTMAX,
 from hypersphere.reproduce.experiment.verdict import of_correlation, over_seeds
 from hypersphere.reproduce.outcome import Finding, Outcome
 from hypersphere.reproduce.papers.largest_margins.imbalanced import TAILED, TAILED_COUNTS
+from hypersphere.reproduce.papers.sphereface.digits import features_of, spread
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -27,12 +28,8 @@ _SHOWN = 100
 
 def spread_ratio(record: Record) -> float:
     """Mean angle of features to the mean direction of their class, over the smallest angle between two of these."""
-    points = normalize(torch.from_numpy(record.arrays["features"]).double(), eps=0.0)
-    labels = torch.from_numpy(record.arrays["labels"].astype(np.int64))
-    means = normalize(torch.stack([points[labels == c].mean(0) for c in range(int(labels.max()) + 1)]), eps=0.0)
-    within = (points * means[labels]).sum(1).clamp(-1, 1).acos().mean()
-    cosines = (means @ means.T).fill_diagonal_(-1).clamp(-1, 1)
-    return float(within / cosines.max().acos())
+    found = spread(*features_of(record, "")[1:])
+    return found.within / found.between
 
 
 def ratios(evidence: Evidence, setting: Setting) -> Floats:
@@ -108,10 +105,6 @@ def six_people(evidence: Evidence) -> Outcome:
         figures={"fig5": spheres, "angles": angles},
         notes=[CLASSES, "Six people with 200 images each; lambda of the annealing falls to 5."],
     )
-
-
-_BY_CHANCE = 0.165
-"""A correlation over 100 classes is larger by chance one time in twenty."""
 
 
 @experiment("sphereface/fig10", [SOFTMAX, TAILED])

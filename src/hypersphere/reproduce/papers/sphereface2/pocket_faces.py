@@ -11,14 +11,7 @@ import torch
 from hypersphere.geometry import normalize
 from hypersphere.plots import Panel, draw_features, draw_panels, draw_spheres
 from hypersphere.reproduce.experiment.drawings import curve, draw_pairs, draw_rows
-from hypersphere.reproduce.experiment.evidence import (
-    CLASSES,
-    PEOPLE,
-    Evidence,
-    experiment,
-    gain_of,
-    subjects_of,
-)
+from hypersphere.reproduce.experiment.evidence import CLASSES, PEOPLE, Evidence, experiment, gain_of, subjects_of
 from hypersphere.reproduce.experiment.record import Record
 from hypersphere.reproduce.experiment.setting import (
     A_SOFTMAX,
