@@ -24,6 +24,10 @@ from hypersphere.reproduce.outcome import Finding, Outcome
 
 _RELU = ("backbone.last_relu=true", "backbone.first_bias=2.0", "head.prototype_norm=0.01")
 """From longer prototypes the first step takes every feature below zero, where a ReLU never learns."""
+_TRIED = (
+    "Under the ReLU prototypes start at length 0.01. With the longer start of the other runs every feature died (9.8 % "
+    "right), in all that was tried before: seeds 0 and 1, also at a fifth of the rate; seed 0 with a larger first bias."
+)
 Features = tuple[str, Tensor, Tensor]
 _A_PICTURE = "a picture, whose meaning no number of the paper decides"
 
@@ -96,7 +100,8 @@ def last_relu(evidence: Evidence) -> Outcome:
         ),
     ]
     panels = first_features(evidence, settings)
-    return Outcome(findings=findings, figures={"fig8": lambda: draw_features(panels)}, notes=[how(evidence.job)])
+    notes = [how(evidence.job), _TRIED]
+    return Outcome(findings=findings, figures={"fig8": lambda: draw_features(panels)}, notes=notes)
 
 
 @experiment(
