@@ -3,7 +3,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: setup demo test test-minimal test-all lint bench docs package clean
+.PHONY: setup demo test test-minimal test-all lint bench docs site package clean
 
 setup: $(READY)
 
@@ -40,6 +40,11 @@ bench: $(READY)
 
 docs: $(READY)
 	$(BIN)/python tools/build_docs.py
+
+# The documents, the examples and the docstrings as pages with a search that needs no server: build/site/html.
+site: $(READY)
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[site]'
+	OMP_NUM_THREADS=1 $(BIN)/python -m tools.build_site
 
 package: $(READY)
 	$(BIN)/python -m build --outdir dist

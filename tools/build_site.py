@@ -1,0 +1,88 @@
+"""Build the site from the documents, the examples and the docstrings: `make site`. Any warning is an error."""
+
+import re
+import shutil
+import sys
+from pathlib import Path
+
+from tools import api_pages
+
+ROOT = Path(__file__).parents[1]
+OUT = ROOT / "build" / "site"
+PAGES = ("README.md", "CONTRIBUTING.md", "CHANGELOG.md", "SECURITY.md", "examples/README.md")
+LINK = re.compile(r"\]\(([^)#:\s]+)(?:#[^)]*)?\)")
+START = '<!doctype html>\n<meta http-equiv="refresh" content="0; url=docs/index.html">\n'
+
+
+def copy_documents(source: Path) -> None:
+    """Copy the documents, each at its own path, and the files that they link to."""
+    shutil.copytree(ROOT / "docs", source / "docs")
+    for name in PAGES:
+        _copy(name, source)
+    for path in [*source.rglob("*.md")]:
+        here = ROOT / path.relative_to(source).parent
+        for link in LINK.findall(path.read_text()):
+            target = (here / link).resolve()
+            if target.is_file() and target.is_relative_to(ROOT):
+                _copy(target.relative_to(ROOT).as_posix(), source)
+
+
+def _copy(name: str, source: Path) -> None:
+    target = source / name
+    if not target.exists():
+        target.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(ROOT / name, target)
+
+
+def write_reference(source: Path) -> list[str]:
+    """Write a page for each room and return their names."""
+    folder = source / "docs" / "api"
+    folder.mkdir()
+    names = api_pages.rooms()
+    for room in names:
+        (folder / f"{room}.md").write_text(api_pages.page(room))
+    return names
+
+
+def add_contents(index: Path, rooms: list[str]) -> None:
+    """Append what the page of contents lists, by its headings, as the site's navigation, and the API reference."""
+    text, source = index.read_text(), index.parents[1]
+    reference = [f"/docs/api/{room}" for room in rooms]
+    listed = {"/docs/index", *reference}
+    for title, body in re.findall(r"^## (.*)\n((?:(?!## ).*\n?)*)", index.read_text(), flags=re.MULTILINE):
+        links = re.findall(r"^\d+\. \[.*?\]\(([^)]*)\.md\)", body, flags=re.MULTILINE)
+        pages = [f"/{(index.parent / link).resolve().relative_to(source.resolve())}" for link in links]
+        listed |= {*pages}
+        text += _tree(title, pages)
+    every = {f"/{path.relative_to(source).with_suffix('')}" for path in source.rglob("*.md")}
+    index.write_text(text + _tree("More", sorted(every - listed)) + _tree("API reference", reference))
+
+
+def _tree(title: str, pages: list[str]) -> str:
+    return "\n".join(["", "```{toctree}", ":hidden:", f":caption: {title}", *pages, "```", ""])
+
+
+def build_html(source: Path, html: Path) -> bool:
+    """Make pages of a folder of documents and say whether that went without a warning."""
+    from sphinx.cmd.build import main as sphinx
+
+    settings = ["-W", "--keep-going", "-q", "-b", "html", "-c", str(ROOT / "docs")]
+    return not sphinx([*settings, str(source), str(html)])
+
+
+def main() -> int:
+    """Build the site; return 1 if there was a warning."""
+    shutil.rmtree(OUT, ignore_errors=True)
+    source, html = OUT / "source", OUT / "html"
+    source.mkdir(parents=True)
+    copy_documents(source)
+    add_contents(source / "docs" / "index.md", write_reference(source))
+    if not build_html(source, html):
+        return 1
+    (html / "index.html").write_text(START)
+    print(html / "index.html")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
