@@ -16,6 +16,7 @@ from hypersphere.training import Trainer, load_recipe
 from tests.data.samples import picture, saved
 from tests.evaluation.protocols.official import write_ijb
 from tests.evaluation.protocols.standins import made_up, write_lfw_list
+from tests.models import peers
 from tests.models.networks import linear_onnx
 
 IMAGES = (
@@ -60,6 +61,10 @@ def write_files(folder: Path) -> None:
     _write_embeddings(folder, "E.npy", "L.txt", made_up(names, dim=512))
     _write_embeddings(folder, "ijbc.npy", "ijbc.txt", write_ijb(folder / "IJBC" / "meta"))
     linear_onnx(folder / "sface.onnx", size=112, dim=128)
+    weights = peers.filled(peers.ir(18, 8))
+    torch.save(
+        {"state_dict": {f"model.{name}": value for name, value in weights.items()}}, folder / "adaface_ir18.ckpt"
+    )
     (folder / "faces.toml").write_text(RECIPE)
     Trainer(load_recipe(folder / "faces.toml"), folder / "runs" / "faces").run()
     for name in ("people", "faces-1f0c5a1b2c3d"):

@@ -13,7 +13,19 @@ def test_presets() -> None:
     insightface, sface = read_contract("insightface"), read_contract("opencv-sface")
     assert (insightface.colour, insightface.mean, insightface.std) == ("rgb", (127.5,), (127.5,))
     assert (sface.colour, sface.mean, sface.std) == ("rgb", (0.0,), (1.0,))
-    assert all(preset.input_size == (112, 112) and preset.flip == "none" for preset in PRESETS.values())
+    others = {
+        "arcface-torch": ((112, 112), "rgb", 127.5, "sum"),
+        "adaface": ((112, 112), "bgr", 127.5, "sum"),
+        "cvlface": ((112, 112), "rgb", 127.5, "sum"),
+        "opensphere": ((112, 112), "rgb", 127.5, "mean"),
+        "sphereface-pytorch": ((112, 96), "bgr", 128.0, "none"),
+    }
+    for name, (size, colour, std, flip) in others.items():
+        found = read_contract(name)
+        assert (found.input_size, found.colour, found.mean, found.std) == (size, colour, (127.5,), (std,))
+        assert found.flip == flip
+    assert set(PRESETS) == {"insightface", "opencv-sface", *others}
+    assert all(each.input_size == (112, 112) and each.flip == "none" for each in (insightface, sface))
 
 
 def test_files_in_json_and_toml_say_the_same(tmp_path: Path) -> None:

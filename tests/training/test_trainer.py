@@ -223,7 +223,7 @@ def test_the_statistics_of_a_frozen_backbone_may_follow_the_data(path: Path, tmp
 def test_a_run_begins_from_another(path: Path, tmp_path: Path) -> None:
     first = Trainer(load_recipe(path, ["train.steps=3"]), tmp_path / "first").run()
     torch.save(first.backbone.state_dict(), tmp_path / "weights.pt")
-    for start in (tmp_path / "first", tmp_path / "weights.pt"):
+    for start in (tmp_path / "first", tmp_path / "weights.pt", tmp_path / "first" / "model.safetensors"):
         trainer = Trainer(load_recipe(path, [f"train.start={start}"]), tmp_path / "new")
         assert same(trainer.backbone.state_dict(), first.backbone.state_dict())
         assert not torch.equal(trainer.head.weight, first.head.weight)

@@ -21,21 +21,26 @@ def conv_prelu(inputs: int, outputs: int, *, stride: int = 1, padding: int = 1, 
 class Unit(nn.Module):
     """A residual unit: two 3x3 layers, each with its PReLU, added to the input; nothing after the sum.
 
-    The released nets hold the biases of these layers at zero; here they are absent.
+    The released nets hold the biases of these layers at zero; here they are absent unless `bias`. With
+    `prelu_after_sum` the second PReLU stands after the sum.
     """
 
-    def __init__(self, width: int, norm: bool = False) -> None:
+    def __init__(self, width: int, norm: bool = False, *, bias: bool = False, prelu_after_sum: bool = False) -> None:
         super().__init__()
         layers: list[nn.Module] = []
         for _ in range(2):
-            conv = nn.Conv2d(width, width, 3, padding=1, bias=False)
+            conv = nn.Conv2d(width, width, 3, padding=1, bias=bias and not norm)
             nn.init.normal_(conv.weight, std=0.01)
+            if conv.bias is not None:
+                nn.init.zeros_(conv.bias)
             layers += [conv, *([nn.BatchNorm2d(width)] if norm else []), nn.PReLU(width)]
+        self.last = layers.pop() if prelu_after_sum else nn.Identity()
         self.body = nn.Sequential(*layers)
 
     def forward(self, x: Tensor) -> Tensor:
         y: Tensor = self.body(x)
-        return y.add_(x)
+        total: Tensor = self.last(y.add_(x))
+        return total
 
 
 class SFNet(Backbone):
@@ -47,6 +52,9 @@ class SFNet(Backbone):
         batch_norm: BatchNorm after every convolution, whose bias it replaces; the papers' nets have none.
         bias: the bias of FC1. The biases that SphereFace Table 6 removes are those of the classifier, which is in the
             head: `softmax` with `bias=False`.
+        unit_bias: biases in residual units too, as the PyTorch versions of others have them; none beside BatchNorm.
+        prelu_after_sum: the second PReLU of a residual unit stands after the sum, as in OpenSphere, whose own are ReLU:
+            a slope of zero.
         sizes: as `Backbone`.
 
     References:
@@ -56,13 +64,21 @@ class SFNet(Backbone):
     units: ClassVar[tuple[int, int, int, int]]
     """Residual units of the four stages."""
 
-    def __init__(self, *, batch_norm: bool = False, bias: bool = True, **sizes: Unpack[Sizes]) -> None:
+    def __init__(
+        self,
+        *,
+        batch_norm: bool = False,
+        bias: bool = True,
+        unit_bias: bool = False,
+        prelu_after_sum: bool = False,
+        **sizes: Unpack[Sizes],
+    ) -> None:
         super().__init__(**sizes)
         widths = (self.channels, 64, 128, 256, 512)
         self.body = nn.ModuleList(
             nn.Sequential(
                 *conv_prelu(inputs, outputs, stride=2, norm=batch_norm),
-                *(Unit(outputs, batch_norm) for _ in range(count)),
+                *(Unit(outputs, batch_norm, bias=unit_bias, prelu_after_sum=prelu_after_sum) for _ in range(count)),
             )
             for inputs, outputs, count in zip(widths, widths[1:], self.units, strict=False)
         )

@@ -11,7 +11,9 @@ from hypersphere.cli.parser import add_device
 AREAS = ("step", "trapezoid")
 CLASSIFIERS = ("mean", "hik_svm")
 CLEANINGS = ("none", "remove", "centre")
-CONTRACTS = ("insightface", "opencv-sface")
+CONTRACTS = (
+    "insightface", "opencv-sface", "arcface-torch", "adaface", "cvlface", "opensphere", "sphereface-pytorch",
+)  # fmt: skip
 FARS = (1e-1, 1e-2, 1e-3, 1e-4, 1e-5, 1e-6)
 FLIPS = ("none", "concat", "sum", "mean")
 FPIRS = (1e-1, 1e-2, 1e-3)

@@ -4,18 +4,21 @@ from hypersphere.models.card import ModelCard
 from hypersphere.models.contract import PRESETS, Contract, read_contract
 from hypersphere.models.embedder import FLIPS, Embedder, NormalizedNetwork, embedded_batches
 from hypersphere.models.export_onnx import export_onnx
+from hypersphere.models.import_model import Imported, has_prototypes_only, import_model, import_prototypes
 from hypersphere.models.model_file import (
     CARD_FILE,
     CONFIG_FILE,
     MODEL_FILE,
     STARTER,
     load_model,
+    open_safetensors,
     save_folder,
     save_model,
 )
 from hypersphere.models.onnx import load_onnx
 from hypersphere.models.onnx_graph import UnsupportedOperator, load_onnx_graph
 from hypersphere.models.prototypes import load_prototypes, save_prototypes
+from hypersphere.models.torch_file import check_directory, read_torch_file
 
 __all__ = [
     "CARD_FILE",
@@ -26,16 +29,23 @@ __all__ = [
     "STARTER",
     "Contract",
     "Embedder",
+    "Imported",
     "ModelCard",
     "NormalizedNetwork",
     "UnsupportedOperator",
+    "check_directory",
     "embedded_batches",
     "export_onnx",
+    "has_prototypes_only",
+    "import_model",
+    "import_prototypes",
     "load_model",
     "load_onnx",
     "load_onnx_graph",
     "load_prototypes",
+    "open_safetensors",
     "read_contract",
+    "read_torch_file",
     "save_folder",
     "save_model",
     "save_prototypes",

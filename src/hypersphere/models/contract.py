@@ -92,8 +92,14 @@ PRESETS = {
     "opencv-sface": Contract(
         input_size=(112, 112), mean=(0.0,), std=(1.0,), alignment="insightface-112", backbone="sface"
     ),
+    "arcface-torch": Contract(input_size=(112, 112), flip="sum", alignment="insightface-112"),
+    "adaface": Contract(input_size=(112, 112), colour="bgr", flip="sum", alignment="insightface-112"),
+    "cvlface": Contract(input_size=(112, 112), flip="sum", alignment="insightface-112"),
+    "opensphere": Contract(input_size=(112, 112), flip="mean", alignment="insightface-112"),
+    "sphereface-pytorch": Contract(input_size=(112, 96), colour="bgr", std=(128.0,), alignment="sphereface-112x96"),
 }
-"""Contracts of models that others distribute as ONNX files.
+"""Contracts of models that others distribute, as ONNX files or as weights of torch. `arcface-torch` and those after it
+merge mirror images as in their own evaluations.
 
 SFace reads RGB: OpenCV is handed BGR images, and swaps the channels before it runs the network (`swapRB=true` in
 FaceRecognizerSF::feature). Scaling is inside the network.

@@ -6,19 +6,18 @@ import hashlib
 import io
 import json
 import math
-import os
 import re
 import shutil
 import warnings
-import zipfile
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
 import torch
 from torch import nn
 
 from hypersphere.core import digest, read_json, write_atomically
 from hypersphere.distributed.tensor_shards import check_shards, shards_digest
+from hypersphere.models import check_directory, open_safetensors, read_torch_file
 
 _SIDE_LIMIT = 2**16
 _NAME = re.compile(r"step-(\d{9,18})\.(?:pt|json)")
@@ -106,7 +105,7 @@ class Checkpoints:
         if (shards_digest(shards) if shards.is_dir() else None) != about["shards"]:
             raise ValueError(f"{shards}: not the shards of this checkpoint (their digest differs from its .json)")
         try:
-            _check_directory(io.BytesIO(data))
+            check_directory(io.BytesIO(data))
             state = torch.load(io.BytesIO(data), map_location="cpu", weights_only=True)
         except Exception as error:
             raise ValueError(f"{path}: not readable ({error})") from None
@@ -210,36 +209,10 @@ class Snapshots:
         return self.folder / f"step-{step:09d}.pt"
 
 
-def _check_directory(file: BinaryIO) -> None:
-    """Raise ValueError where the directory of a file of `torch.save` states more bytes than there are.
-
-    torch takes the memory that the directory states before it reads. A file that is no archive is left to torch.
-    """
-    size = file.seek(0, os.SEEK_END)
-    if not zipfile.is_zipfile(file):
-        return
-    try:
-        with zipfile.ZipFile(file) as archive:
-            stated = sum(entry.file_size for entry in archive.infolist())
-    except Exception as error:  # a damaged directory raises anything at all
-        raise ValueError(f"its directory is damaged ({error})") from None
-    if stated > size:
-        raise ValueError(f"its directory states {stated:,} bytes, but there are {size:,}")
-
-
 def load_weights(path: str | Path) -> dict[str, torch.Tensor]:
-    """Return the weights of a network from a file of `torch.save`, read with `weights_only=True`."""
-    path = Path(path)
-    if not path.is_file():
-        raise ValueError(f"{path}: there is no such file")
-    try:
-        with path.open("rb") as file:
-            _check_directory(file)
-        weights = torch.load(path, map_location="cpu", weights_only=True)
-    except Exception as error:
-        raise ValueError(
-            f"{path}: no file of weights ({(str(error) or type(error).__name__).splitlines()[0]})"
-        ) from None
+    """Return the weights of a network from a model file, or one of `torch.save`, read with `weights_only=True`."""
+    safe = Path(path).suffix == ".safetensors"
+    weights = open_safetensors(Path(path))[1] if safe else read_torch_file(path)
     if not isinstance(weights, dict) or not all(isinstance(value, torch.Tensor) for value in weights.values()):
         raise ValueError(f"{path}: expected the weights of a network by name, a state dict")
     return weights
