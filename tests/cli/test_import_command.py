@@ -22,7 +22,7 @@ def test_a_preset_with_an_option_of_its_own(tmp_path: Path, capsys: pytest.Captu
     assert "give --contract (such as arcface-torch, or a file), or --input-size, --colour, --mean, --std" in said
     assert main([*words, "--contract", "adaface", "--flip", "none"]) == 0
     said = capsys.readouterr().out
-    assert "a.safetensors: iresnet18, 8 numbers, from names of AdaFace or CVLface\n" in said
+    assert "a.safetensors: iresnet18, 8 numbers, from AdaFace or CVLface\n" in said
     assert "images    112x112 bgr, mean 127.5, std 127.5, mirror images: none\n" in said
     assert "left out  epoch, head.kernel: not of the network\n" in said
     assert load_model(tmp_path / "a.safetensors").contract.flip == "none"

@@ -60,7 +60,7 @@ def run(options: argparse.Namespace) -> Results:
     found = hs.models.import_model(options.file, options.out, _contract(options), replace=options.replace)
     contract = found.contract
     height, width = contract.input_size
-    print(f"{options.out}: {contract.backbone or 'network'}, {contract.dim} numbers, from names of {found.layout}")
+    print(f"{options.out}: {contract.backbone or 'network'}, {contract.dim} numbers, from {found.layout}")
     scaled = f"mean {_numbers(contract.mean)}, std {_numbers(contract.std)}"
     print(f"  images    {width}x{height} {contract.colour}, {scaled}, mirror images: {contract.flip}")
     if found.left_out:
