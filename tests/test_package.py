@@ -58,6 +58,7 @@ def test_both_have_every_file_of_the_package(built: Path) -> None:
     (wheel,) = built.glob("*.whl")
     with zipfile.ZipFile(wheel) as archive:
         assert {name for name in archive.namelist() if name.startswith("hypersphere/")} == expected
+    assert wheel.stat().st_size < 8_000_000
     (source,) = built.glob("*.tar.gz")
     with tarfile.open(source) as archive:
         names = {name.partition("/")[2] for name in archive.getnames()}

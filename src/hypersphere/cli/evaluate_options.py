@@ -6,7 +6,7 @@ import argparse
 from pathlib import Path
 from typing import Any
 
-from hypersphere.cli.parser import add_device
+from hypersphere.cli.parser import add_device, model_path
 
 AREAS = ("step", "trapezoid")
 CLASSIFIERS = ("mean", "hik_svm")
@@ -171,7 +171,11 @@ def add_inputs(parser: argparse.ArgumentParser) -> None:
     made.add_argument("--embeddings", type=Path, nargs="+", metavar="NPY", help="(images, dim) arrays")
     made.add_argument("--names", type=Path, nargs="+", metavar="TXT", help="the name of each row's image, line by line")
     made.add_argument(
-        "--model", type=Path, nargs="+", metavar="M", help="a folder of `train`, a .safetensors or an .onnx file"
+        "--model",
+        type=model_path,
+        nargs="+",
+        metavar="M",
+        help="a folder of `train`, a .safetensors or an .onnx file, or `starter`",
     )
     made.add_argument(
         "--contract",

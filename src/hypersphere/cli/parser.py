@@ -7,6 +7,7 @@ import difflib
 import sys
 from collections.abc import Callable, Sequence
 from importlib import import_module
+from pathlib import Path
 from typing import Any, NoReturn
 
 import hypersphere as hs
@@ -71,6 +72,11 @@ def find_run(run: str) -> Run:
     module, _, function = run.partition(":")
     found: Run = getattr(import_module(f"hypersphere.cli.{module}"), function)
     return found
+
+
+def model_path(text: str) -> Path:
+    """Read where a model is; `starter` is the one that comes with the package (`./starter` a folder of that name)."""
+    return Path(__file__).parents[1] / "starter" if text == "starter" else Path(text)
 
 
 def add_device(parser: argparse._ActionsContainer, default: str | None = None) -> None:

@@ -2,6 +2,7 @@
 
 from hypersphere.evaluation.embed import embed, embed_images
 from hypersphere.evaluation.embeddings import Embeddings, concatenated, load_embeddings, write_embeddings
+from hypersphere.evaluation.metrics.calibrate import calibrate_thresholds
 from hypersphere.evaluation.metrics.embedding_quality import Margins, accuracy_by_shots, angular_fisher_score, margins
 from hypersphere.evaluation.metrics.identification import (
     cmc,
@@ -74,6 +75,7 @@ __all__ = [
     "average_precision",
     "bootstrap_mean",
     "bootstrap_roc",
+    "calibrate_thresholds",
     "clopper_pearson_interval",
     "cmc",
     "compare_accuracy",

@@ -18,6 +18,13 @@ from hypersphere.models.model_file import (
 from hypersphere.models.onnx import load_onnx
 from hypersphere.models.onnx_graph import UnsupportedOperator, load_onnx_graph
 from hypersphere.models.prototypes import load_prototypes, save_prototypes
+from hypersphere.models.thresholds import (
+    THRESHOLDS_FILE,
+    Threshold,
+    ThresholdTable,
+    load_thresholds,
+    save_thresholds,
+)
 from hypersphere.models.torch_file import check_directory, read_torch_file
 
 __all__ = [
@@ -27,11 +34,14 @@ __all__ = [
     "MODEL_FILE",
     "PRESETS",
     "STARTER",
+    "THRESHOLDS_FILE",
     "Contract",
     "Embedder",
     "Imported",
     "ModelCard",
     "NormalizedNetwork",
+    "Threshold",
+    "ThresholdTable",
     "UnsupportedOperator",
     "check_directory",
     "embedded_batches",
@@ -43,10 +53,12 @@ __all__ = [
     "load_onnx",
     "load_onnx_graph",
     "load_prototypes",
+    "load_thresholds",
     "open_safetensors",
     "read_contract",
     "read_torch_file",
     "save_folder",
     "save_model",
     "save_prototypes",
+    "save_thresholds",
 ]

@@ -28,6 +28,7 @@ class ModelCard:
         data: what it was trained on.
         results: by name of a measurement its value in words.
         licence: of the weights.
+        not_for: what the model must not be used for.
         limits: a sentence each.
 
     Example:
@@ -41,6 +42,7 @@ class ModelCard:
     data: str = ""
     results: Mapping[str, str] = field(default_factory=dict)
     licence: str = LICENCE
+    not_for: str = ""
     limits: tuple[str, ...] = LIMITS
 
     def text(self) -> str:
@@ -53,6 +55,7 @@ class ModelCard:
             "Data": self.data or "Not stated.",
             "Results": f"| measured on | result |\n|---|---|\n{rows}" if rows else "Not measured.",
             "Licence": self.licence,
+            **({"What it must not be used for": self.not_for} if self.not_for else {}),
             "Limits": "\n".join(f"- {limit}" for limit in self.limits),
             "Recipe": f"```toml\n{self.recipe.rstrip()}\n```" if self.recipe else "Not stated.",
         }

@@ -27,7 +27,7 @@ MODEL_FILE, CONFIG_FILE, CARD_FILE = "model.safetensors", "config.json", "README
 and the model card. A run of `hypersphere train` leaves one."""
 STARTER = "starter"
 """The name of the model that comes with the package."""
-_STARTER_FOLDER = Path(__file__).parents[1] / "starter"
+STARTER_FOLDER = Path(__file__).parents[1] / "starter"
 _LONGEST_CARD = 2**20
 _FORMATS = "hypersphere model "
 
@@ -55,7 +55,7 @@ def load_model(
         >>> load_model("runs/faces")(["ada.jpg", "grace.jpg"], resize=True).shape
         torch.Size([2, 512])
     """
-    path = _STARTER_FOLDER if path == STARTER else Path(path)
+    path = STARTER_FOLDER if path == STARTER else Path(path)
     name, folder = path.name, path
     check_choice("runtime", runtime, ("onnxruntime", "torch"))
     if path.is_dir():
@@ -197,10 +197,10 @@ def digest_of(state: Mapping[str, Tensor]) -> str:
     return found.hexdigest()[:16]
 
 
-def open_safetensors(path: Path) -> tuple[dict[str, str], dict[str, Tensor]]:
+def open_safetensors(path: str | Path) -> tuple[dict[str, str], dict[str, Tensor]]:
     """The metadata and the tensors of a file."""
     safetensors = safetensors_module()
-    if not path.is_file():
+    if not Path(path).is_file():
         raise ValueError(f"{path} is missing, or not a file")
     try:
         with safetensors.safe_open(path, framework="pt") as file:

@@ -19,13 +19,13 @@ def open_models(path: str | Path, *, contract: str | None, device: str, snapshot
     """The model in a file, or those of a run: its best one, or its newest `snapshots`.
 
     Args:
-        path: `.safetensors`, `.onnx`, or a folder of `hypersphere train`.
+        path: `.safetensors`, `.onnx`, a folder of `hypersphere train`, or one of `save_pretrained`.
         contract: of an ONNX file: a preset or a file.
         device: to compute on.
         snapshots: of a run.
     """
     path = Path(path)
-    if not path.is_dir():
+    if not (path / "checkpoints").is_dir():
         if snapshots > 1:
             raise ValueError(f"--snapshots {snapshots}: {path} is one model; only a folder of `train` has snapshots")
         return [load_model(path, contract, device=device)]
