@@ -29,6 +29,7 @@ class Outer:
     free: Mapping[str, Any] = field(default_factory=dict)
     flag: bool = False
     side: Literal["left", "right"] | None = None
+    stage: Literal[1, 2] = 1
 
 
 def test_a_table_becomes_the_dataclass() -> None:
@@ -38,10 +39,11 @@ def test_a_table_becomes_the_dataclass() -> None:
         "steps": 5,
         "free": {"a": [1]},
         "side": "left",
+        "stage": 2,
     }
     made = build(Outer, table)
     assert made == Outer(
-        name="x", inner=Inner(rate=1.0, sizes=(3, 4), many=(1.0, 2.5)), steps=5, free={"a": [1]}, side="left"
+        name="x", inner=Inner(rate=1.0, sizes=(3, 4), many=(1.0, 2.5)), steps=5, free={"a": [1]}, side="left", stage=2
     )
     assert isinstance(made.inner.rate, float)
 
@@ -64,6 +66,8 @@ def test_a_table_becomes_the_dataclass() -> None:
         ({"name": "x", "flag": 1}, "flag=1 must be of type bool"),
         ({"name": "x", "free": 1}, "free=1 must be a table"),
         ({"name": "x", "side": "lift"}, "side='lift' is unknown; did you mean 'left'"),
+        ({"name": "x", "stage": 3}, "stage=3 is unknown; Known: 1, 2"),
+        ({"name": "x", "stage": True}, "stage=True is unknown; Known: 1, 2"),
     ],
 )
 def test_what_is_wrong_is_named(table: dict[str, Any], message: str) -> None:

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
-from hypersphere.core.checks import check_choice, nearest
+from hypersphere.core.checks import nearest
 from hypersphere.core.files import read_bounded
 
 C = TypeVar("C")
@@ -272,7 +272,9 @@ def _plain(hint: Any, value: Any, name: str) -> Any:
     if isinstance(value, int | float | str):
         _check_value(name, value)
     if get_origin(hint) is Literal:
-        return check_choice(name, value, get_args(hint))
+        if any(type(value) is type(choice) and value == choice for choice in get_args(hint)):
+            return value
+        raise ValueError(f"{name}={value!r} is unknown; {nearest(str(value), map(str, get_args(hint)))}")
     if hint is float and isinstance(value, int) and not isinstance(value, bool):
         return float(value)
     matches = isinstance(value, hint) and not (hint in (int, float) and isinstance(value, bool))
