@@ -302,11 +302,11 @@ def test_a_net_of_another_dtype_stays_in_it(name: str, dtype: torch.dtype) -> No
 
 @pytest.mark.parametrize("name", FAMILIES)
 def test_last_relu(name: str) -> None:
-    net, bent = make(name).eval(), make(name, last_relu=True).eval()
+    net, rectified = make(name).eval(), make(name, last_relu=True).eval()
     images = images_for(net, 8)
     with torch.no_grad():
         out = net(images)
-        assert bent(images).equal(out.clamp(min=0))
+        assert rectified(images).equal(out.clamp(min=0))
     assert (out < 0).any()
 
 

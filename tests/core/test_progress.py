@@ -147,16 +147,16 @@ def test_columns_goes_before_the_terminal(monkeypatch: pytest.MonkeyPatch, open_
 
 
 def test_what_goes_first() -> None:
-    figures = ["50/100 steps", "0:10 left", "5.0 a second", "loss 1", "lr 0.1"]
+    details = ["50/100 steps", "0:10 left", "5.0 a second", "loss 1", "lr 0.1"]
     bar = "[############............] "
-    assert fit_line("work", 0.5, figures, 90) == f"{bar}work: {', '.join(figures)}"
-    assert fit_line("work", 0.5, figures, 80) == f"{bar}work: {', '.join(figures[:4])}"
-    assert fit_line("work", 0.5, figures, 72) == f"{bar}work: {', '.join(figures[:3])}"
-    assert fit_line("work", 0.5, figures, 60) == f"[#######.......] work: {', '.join(figures[:3])}"
-    assert fit_line("work", 0.5, figures, 40) == f"[####....] work: {', '.join(figures[:2])}"
-    assert fit_line("work", 0.5, figures, 30) == f"work: {', '.join(figures[:2])}"
-    assert fit_line("a long title of work", 0.5, figures, 22) == "a long …: 50/100 steps"
-    assert fit_line("a long title of work", 0.5, figures, 5) == "50/1…"
+    assert fit_line("work", 0.5, details, 90) == f"{bar}work: {', '.join(details)}"
+    assert fit_line("work", 0.5, details, 80) == f"{bar}work: {', '.join(details[:4])}"
+    assert fit_line("work", 0.5, details, 72) == f"{bar}work: {', '.join(details[:3])}"
+    assert fit_line("work", 0.5, details, 60) == f"[#######.......] work: {', '.join(details[:3])}"
+    assert fit_line("work", 0.5, details, 40) == f"[####....] work: {', '.join(details[:2])}"
+    assert fit_line("work", 0.5, details, 30) == f"work: {', '.join(details[:2])}"
+    assert fit_line("a long title of work", 0.5, details, 22) == "a long …: 50/100 steps"
+    assert fit_line("a long title of work", 0.5, details, 5) == "50/1…"
 
 
 def test_a_dumb_terminal_gets_lines(monkeypatch: pytest.MonkeyPatch, now: list[float], open_terminal: Open) -> None:

@@ -39,7 +39,7 @@ N, C, D = 18, 37, 10
 LABELS = torch.tensor([0, 36, 3, -1, 3, 31, 32, 7, 7, 7, 35, -1, 1, 2, 16, 15, 0, 36])
 
 
-def curves(dtype: torch.dtype) -> dict[str, ScoreFunction]:
+def functions(dtype: torch.dtype) -> dict[str, ScoreFunction]:
     threshold = torch.linspace(-0.3, 0.4, N, dtype=dtype)[:, None]
     return {
         "identity": Similarity(),
@@ -67,12 +67,14 @@ def tensors(dtype: torch.dtype, *names: str) -> dict[str, Tensor]:
 
 
 def results(
-    engine: str, kind: Kind, curve: str, *names: str, normalize: bool = True, scale: float = 8.0, **options: Any
+    engine: str, kind: Kind, function: str, *names: str, normalize: bool = True, scale: float = 8.0, **options: Any
 ) -> dict[str, Tensor]:
     """Value, target and gradients, in float64 of the dense engine and in float32 of the fused one."""
     dtype = torch.float64 if engine == "dense" else torch.float32
     leaves = tensors(dtype, *names)
-    reduction = Reduction(kind, curves(dtype)[curve], normalize_prototypes=normalize, normalize_embeddings=normalize)
+    reduction = Reduction(
+        kind, functions(dtype)[function], normalize_prototypes=normalize, normalize_embeddings=normalize
+    )
     keywords: dict[str, Any] = {"scale": scale, **leaves}
     result = reduce_negatives(
         labels=LABELS, reduction=reduction, **keywords, options=EngineOptions(engine=engine, **options)
@@ -95,17 +97,17 @@ def assert_close(ours: dict[str, Tensor], theirs: dict[str, Tensor], tolerance: 
 
 
 @pytest.mark.parametrize(
-    ("kind", "curve"),
-    [*((kind, "power-relu") for kind in KINDS), *(("logsumexp", name) for name in curves(torch.float32))],
+    ("kind", "function"),
+    [*((kind, "power-relu") for kind in KINDS), *(("logsumexp", name) for name in functions(torch.float32))],
 )
-def test_everything_that_is_differentiable(kind: Kind, curve: str) -> None:
+def test_everything_that_is_differentiable(kind: Kind, function: str) -> None:
     names = ("scale", "offset", "bias")
-    ours = results("triton", kind, curve, *names, precision="float32")
-    assert_close(ours, results("dense", kind, curve, *names), 3e-6)
+    ours = results("triton", kind, function, *names, precision="float32")
+    assert_close(ours, results("dense", kind, function, *names), 3e-6)
 
 
 @pytest.mark.parametrize(
-    ("kind", "curve"),
+    ("kind", "function"),
     [
         ("logsumexp", "identity"),
         ("logsumexp", "relu"),
@@ -114,10 +116,10 @@ def test_everything_that_is_differentiable(kind: Kind, curve: str) -> None:
         ("sum", "power"),
     ],
 )
-def test_stored_and_made_again_are_dense(kind: Kind, curve: str) -> None:
-    expected = results("dense", kind, curve, "offset")
+def test_stored_and_made_again_are_dense(kind: Kind, function: str) -> None:
+    expected = results("dense", kind, function, "offset")
     for budget in (None, 0):
-        assert_close(results("triton", kind, curve, "offset", precision="float32", budget=budget), expected, 3e-6)
+        assert_close(results("triton", kind, function, "offset", precision="float32", budget=budget), expected, 3e-6)
 
 
 @pytest.mark.parametrize("kind", ["logsumexp", "max"])
@@ -297,14 +299,14 @@ def seen(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 
 def call(
-    engine: str = "triton", curve: ScoreFunction | None = None, dtype: torch.dtype = torch.float32, **options: Any
+    engine: str = "triton", function: ScoreFunction | None = None, dtype: torch.dtype = torch.float32, **options: Any
 ) -> None:
     x = torch.eye(2, dtype=dtype)
     reduce_negatives(
         x,
         x,
         torch.tensor([0, 1]),
-        Reduction("sum", curve or Similarity()),
+        Reduction("sum", function or Similarity()),
         options=EngineOptions(engine=engine, **options),
     )
 
@@ -312,8 +314,8 @@ def call(
 def test_what_goes_where(seen: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
     call()
     call("auto", precision="bfloat16")
-    call(curve=Riesz(2))
-    call(curve=DividedAngle(1.4))
+    call(function=Riesz(2))
+    call(function=DividedAngle(1.4))
     call(dtype=torch.float64)
     assert seen == ["fused", "chunked", "chunked", "chunked", "chunked"]
     seen.clear()

@@ -46,7 +46,7 @@ LABELS = torch.tensor([0, 10, 3, -1, 3])
 
 @dataclass(frozen=True)
 class Halved:
-    """A curve of a user's own, with a plain number as its slope."""
+    """A score function of a user's own, with a plain number as its derivative."""
 
     def value(self, score: Tensor) -> Tensor:
         return score / 2
@@ -55,7 +55,7 @@ class Halved:
         return 0.5
 
 
-CURVES = {
+FUNCTIONS = {
     "halved": Halved(),
     "identity": Similarity(),
     "relu": Similarity(relu=True),
@@ -69,7 +69,7 @@ CURVES = {
 }
 
 
-def loop(kind: str, curve: ScoreFunction, tensors: dict[str, Tensor], labels: Tensor) -> list[float]:
+def loop(kind: str, function: ScoreFunction, tensors: dict[str, Tensor], labels: Tensor) -> list[float]:
     """The reduction, number by number."""
     values = []
     for i, label in enumerate(labels.tolist()):
@@ -79,11 +79,11 @@ def loop(kind: str, curve: ScoreFunction, tensors: dict[str, Tensor], labels: Te
                 continue
             w = tensors["prototypes"][j]
             score = float(tensors["embeddings"][i] @ w / math.sqrt(float(w @ w) + 1e-12))
-            if isinstance(curve, Modulated):
-                bent = score * (0.3 + score) if score > 0.1 else score
+            if isinstance(function, Modulated):
+                value = score * (0.3 + score) if score > 0.1 else score
             else:
-                bent = float(curve.value(torch.tensor(score, dtype=torch.float64)))
-            term = float(tensors["scale"][i]) * bent + float(tensors["offset"][i]) + float(tensors["bias"][j])
+                value = float(function.value(torch.tensor(score, dtype=torch.float64)))
+            term = float(tensors["scale"][i]) * value + float(tensors["offset"][i]) + float(tensors["bias"][j])
             terms.append(term)
         if kind == "logsumexp":
             top = max(terms)
@@ -101,28 +101,30 @@ def loop(kind: str, curve: ScoreFunction, tensors: dict[str, Tensor], labels: Te
 
 @pytest.mark.parametrize("engine", ["dense", "chunked"])
 @pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("curve", CURVES.values(), ids=CURVES.keys())
-def test_value_against_a_plain_loop(engine: str, kind: str, curve: ScoreFunction) -> None:
+@pytest.mark.parametrize("function", FUNCTIONS.values(), ids=FUNCTIONS.keys())
+def test_value_against_a_plain_loop(engine: str, kind: str, function: ScoreFunction) -> None:
     tensors = problem()
     result = reduce_negatives(
         **tensors,
         labels=LABELS,
-        reduction=Reduction(kind, curve),  # type: ignore[arg-type]
+        reduction=Reduction(kind, function),  # type: ignore[arg-type]
         options=EngineOptions(engine=engine, chunk_size=4),
     )
     torch.testing.assert_close(
-        result.value, torch.tensor(loop(kind, curve, tensors, LABELS), dtype=torch.float64), rtol=1e-12, atol=1e-12
+        result.value, torch.tensor(loop(kind, function, tensors, LABELS), dtype=torch.float64), rtol=1e-12, atol=1e-12
     )
 
 
-def gradients(kind: str, curve: ScoreFunction, engine: str, chunk: int | None, scalar: bool, raw: bool) -> list[Tensor]:
+def gradients(
+    kind: str, function: ScoreFunction, engine: str, chunk: int | None, scalar: bool, raw: bool
+) -> list[Tensor]:
     tensors = problem(1)
     if scalar:
         tensors["scale"], tensors["offset"] = tensors["scale"][0], tensors["offset"][0]
     if raw:
         tensors["prototypes"] = tensors["prototypes"] / 10
     leaves = {name: value.requires_grad_() for name, value in tensors.items()}
-    reduction = Reduction(kind, curve, normalize_prototypes=not raw)  # type: ignore[arg-type]
+    reduction = Reduction(kind, function, normalize_prototypes=not raw)  # type: ignore[arg-type]
     result = reduce_negatives(
         **leaves, labels=LABELS, reduction=reduction, options=EngineOptions(engine=engine, chunk_size=chunk)
     )
@@ -134,35 +136,35 @@ def gradients(kind: str, curve: ScoreFunction, engine: str, chunk: int | None, s
 @pytest.mark.parametrize("raw", [False, True])
 @pytest.mark.parametrize("scalar", [False, True])
 @pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("curve", CURVES.values(), ids=CURVES.keys())
-def test_chunked_is_dense(kind: str, curve: ScoreFunction, scalar: bool, raw: bool) -> None:
-    expected = gradients(kind, curve, "dense", None, scalar, raw)
+@pytest.mark.parametrize("function", FUNCTIONS.values(), ids=FUNCTIONS.keys())
+def test_chunked_is_dense(kind: str, function: ScoreFunction, scalar: bool, raw: bool) -> None:
+    expected = gradients(kind, function, "dense", None, scalar, raw)
     for chunk in (1, 3, 4, C, 100):
-        for ours, theirs in zip(gradients(kind, curve, "chunked", chunk, scalar, raw), expected, strict=True):
+        for ours, theirs in zip(gradients(kind, function, "chunked", chunk, scalar, raw), expected, strict=True):
             torch.testing.assert_close(ours, theirs, rtol=1e-10, atol=1e-12)
 
 
 @pytest.mark.parametrize("engine", ["dense", "chunked"])
 @pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("curve", CURVES.values(), ids=CURVES.keys())
-def test_gradcheck(engine: str, kind: str, curve: ScoreFunction) -> None:
+@pytest.mark.parametrize("function", FUNCTIONS.values(), ids=FUNCTIONS.keys())
+def test_gradcheck(engine: str, kind: str, function: ScoreFunction) -> None:
     tensors = problem(2)
     inputs = tuple(value.requires_grad_() for value in tensors.values())
 
-    def function(*values: Tensor) -> tuple[Tensor, Tensor]:
+    def reduced(*values: Tensor) -> tuple[Tensor, Tensor]:
         leaves = dict(zip(tensors, values, strict=True))
         result = reduce_negatives(
             **leaves,
             labels=LABELS,
-            reduction=Reduction(kind, curve),  # type: ignore[arg-type]
+            reduction=Reduction(kind, function),  # type: ignore[arg-type]
             options=EngineOptions(engine=engine, chunk_size=3),
         )
         return result.value, result.target
 
-    assert torch.autograd.gradcheck(function, inputs)
+    assert torch.autograd.gradcheck(reduced, inputs)
 
 
-def test_detached_curves_have_the_slope_of_the_weight_held_constant() -> None:
+def test_detached_functions_have_the_derivative_of_the_weight_held_constant() -> None:
     score = torch.linspace(-0.9, 0.9, 7, dtype=torch.float64)
     assert Similarity(power=3, detached=True).derivative(score) == 1.0
     assert DividedAngle(1.4).derivative(score) == 1.0

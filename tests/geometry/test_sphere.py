@@ -53,12 +53,12 @@ def test_zero_maps_to_zero_with_a_finite_gradient() -> None:
 
 def test_with_slope_has_the_value_to_the_last_bit() -> None:
     x = torch.tensor([0.1, 1e8, -3.7], requires_grad=True)
-    value, slope = torch.tensor([1 / 3, 2 / 7, 1e-20]), torch.tensor([5.0, -1e12, 0.0])
-    y = with_derivative(x, value, slope)
+    value, derivative = torch.tensor([1 / 3, 2 / 7, 1e-20]), torch.tensor([5.0, -1e12, 0.0])
+    y = with_derivative(x, value, derivative)
     assert torch.equal(y, value)
     y.sum().backward()
     assert x.grad is not None
-    assert torch.equal(x.grad, slope)
+    assert torch.equal(x.grad, derivative)
 
 
 def test_arccos_and_its_subgradient() -> None:

@@ -206,11 +206,11 @@ def test_weights_hold_for_rows_of_their_own_scale(kind: Kind) -> None:
     torch.manual_seed(0)
     x, w = torch.randn(7, D, dtype=torch.float64), torch.randn(C, D, dtype=torch.float64)
     options = {"scale": torch.rand(7, dtype=torch.float64) + 1, "offset": torch.randn(7, dtype=torch.float64)}
-    curve = Modulated(torch.zeros(7, 1, dtype=torch.float64), torch.tensor(0.3, dtype=torch.float64))
-    whole = Batch(embeddings=x, labels=LABELS, prototypes=w).reduce(kind, curve, **options)  # type: ignore[arg-type]
+    function = Modulated(torch.zeros(7, 1, dtype=torch.float64), torch.tensor(0.3, dtype=torch.float64))
+    whole = Batch(embeddings=x, labels=LABELS, prototypes=w).reduce(kind, function, **options)  # type: ignore[arg-type]
     samples = subsets(LABELS, C, 6)
     batches = [Batch(embeddings=x, labels=LABELS, prototypes=w).sampled(sample, sample.rows(w)) for sample in samples]
-    values = [batch.reduce(kind, curve, **options).value for batch in batches]  # type: ignore[arg-type]
+    values = [batch.reduce(kind, function, **options).value for batch in batches]  # type: ignore[arg-type]
     torch.testing.assert_close(torch.stack(values).mean(0), whole.value, rtol=1e-12, atol=1e-12)
 
 

@@ -68,8 +68,8 @@ def test_the_gradient_is_that_of_the_unit_vectors(engine: str) -> None:
     unit = normalize(head.weight.detach()).requires_grad_()
     cosines = normalize(x) @ unit.T
     own = labels.clamp(min=0)[:, None]
-    bent = torch.cos(torch.arccos(cosines.gather(1, own)) + 0.5)
-    losses = torch.nn.functional.cross_entropy(8 * cosines.scatter(1, own, bent), own[:, 0], reduction="none")
+    with_margin = torch.cos(torch.arccos(cosines.gather(1, own)) + 0.5)
+    losses = torch.nn.functional.cross_entropy(8 * cosines.scatter(1, own, with_margin), own[:, 0], reduction="none")
     losses[labels >= 0].mean().backward()
     assert head.weight.grad is not None
     torch.testing.assert_close(head.weight.grad, unit.grad, rtol=1e-10, atol=1e-12)

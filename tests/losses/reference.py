@@ -387,7 +387,7 @@ def sphereface2(
     """SphereFace2 eq. 5 and appendix F (L_SF2-C, L_SF2-A, L_SF2-M); balance=None is eq. 1's unweighted sum.
 
     A row labelled -1 belongs to no class: all of its K terms are negative, and the row counts (section 1).
-    adjustment_grad="detached" is the released code's g, whose slope is 1.
+    adjustment_grad="detached" is the released code's g, whose derivative is 1.
     """
     m = SPHEREFACE2_MARGINS[margin_type] if margin is None else margin
     negative = 0.0 if margin_type != "c" else m if negative_margin is None else negative_margin

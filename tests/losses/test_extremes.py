@@ -233,7 +233,7 @@ def test_float32_is_close_to_float64(name: str, keywords: dict[str, Any]) -> Non
 
 @pytest.mark.parametrize("power", [0.5, 1.0, 3.0])
 def test_poles_keep_the_linear_slopes(power: float) -> None:
-    """At cos = 1 a loss that never leaves the cosine still pulls: CosFace's slope is s g'(1) = s t there."""
+    """At cos = 1 a loss that never leaves the cosine still pulls: CosFace's derivative is s g'(1) = s t there."""
     head = make("cosface", scale=4.0, margin=0.5, power=power).double()
     x = head.weight.detach()[:1].clone().requires_grad_()
     head(x, torch.tensor([0])).backward()
@@ -245,7 +245,7 @@ def test_poles_keep_the_linear_slopes(power: float) -> None:
 def test_engines_agree_at_the_poles(name: str, keywords: dict[str, Any], extreme: str) -> None:
     one, other = (make(name, engine=engine, **keywords).double() for engine in ("dense", "chunked"))
     x, y = situation(extreme, one)
-    # 1 - cos is about eps there: the angle's slope magnifies the last bit of cos by 1 / sqrt(eps)
+    # 1 - cos is about eps there: the angle's derivative magnifies the last bit of cos by 1 / sqrt(eps)
     assert_same(outcome(one, x, y), outcome(other, x, y), 1e-6)
 
 

@@ -12,7 +12,7 @@ import pytest
 from hypersphere.cli import main
 from hypersphere.pocket import PocketFaces
 from hypersphere.training import Checkpoints, TensorBoard, Trainer, WeightsAndBiases, load_recipe
-from hypersphere.training.logs import figures_in_words, read_log
+from hypersphere.training.logs import read_log, values_in_words
 from tests.training.small import RECIPE
 
 
@@ -75,9 +75,9 @@ def test_what_is_not_installed_is_named(module: str, make: Any, message: str, mo
         make()
 
 
-def test_figures_in_words() -> None:
-    figures = {"step": 3.0, "loss": 1.23456, "satisfied": 0.876, "angle": 45.678, "lr": 0.1}
-    assert figures_in_words(figures) == "loss 1.235, lr 0.1, angle 45.7°, margins satisfied 88%"
+def test_values_in_words() -> None:
+    values = {"step": 3.0, "loss": 1.23456, "satisfied": 0.876, "angle": 45.678, "lr": 0.1}
+    assert values_in_words(values) == "loss 1.235, lr 0.1, angle 45.7°, margins satisfied 88%"
 
 
 def test_what_is_not_finite_is_left_out_of_the_log(path: Path, tmp_path: Path) -> None:

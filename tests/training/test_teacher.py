@@ -81,7 +81,7 @@ def test_the_loss_is_the_cosine_to_what_the_teacher_sees(
     value, gradient = reference(student, plain(source, weights), 2.5)
     assert float(loss.detach()) == pytest.approx(value, rel=1e-5)
     torch.testing.assert_close(student.grad, gradient.float(), rtol=1e-4, atol=1e-6)
-    assert made.figures() == {"teacher_cosine": pytest.approx(1 - value / 2.5, abs=1e-5)}
+    assert made.log_values() == {"teacher_cosine": pytest.approx(1 - value / 2.5, abs=1e-5)}
 
 
 def test_cached_targets_are_the_sum_of_an_image_and_its_mirror_image(teacher: Path, tmp_path: Path) -> None:
@@ -197,8 +197,8 @@ def test_keys_of_a_teacher_need_one(path: Path) -> None:
 
 def test_an_operator_that_torch_cannot_compute_is_left_to_the_cache(teacher: Path, path: Path, tmp_path: Path) -> None:
     network = load(teacher)
-    network.graph.node.append(helper.make_node("Tanh", ["embedding"], ["bent"]))
-    network.graph.output[0].name = "bent"
+    network.graph.node.append(helper.make_node("Tanh", ["embedding"], ["squashed"]))
+    network.graph.output[0].name = "squashed"
     save(network, teacher)
     with pytest.raises(ValueError, match=r"the operator Tanh is unknown here.*; teacher\.views=cached runs it once"):
         Trainer(load_recipe(path, [f"teacher.model={teacher}"]), tmp_path / "run")

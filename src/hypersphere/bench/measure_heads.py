@@ -43,7 +43,7 @@ class Measured(NamedTuple):
 
 
 def measure_heads(size: Size, repeats: int, only: str | None, report: Report) -> dict[str, Measured | str]:
-    """Everybody's figures, or in words why there are none.
+    """Return the measurements of every contestant, or in words why there are none.
 
     Args:
         size: of the problem.

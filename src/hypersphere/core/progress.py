@@ -69,33 +69,33 @@ def _clip(text: str, width: int) -> str:
     return f"{text}…" if width > 0 else ""
 
 
-def fit_line(title: str, share: float, figures: Sequence[str], width: int) -> str:
-    """The bar, the title and as many figures as a line of `width` columns holds.
+def fit_line(title: str, share: float, details: Sequence[str], width: int) -> str:
+    """The bar, the title and as many details as a line of `width` columns holds.
 
-    Figures beyond the third go first, from the right; then the bar gets shorter, the third figure goes, the bar, the
-    second figure; then the title gets shorter. With room for nothing else the first figure itself is cut.
+    Details beyond the third go first, from the right; then the bar gets shorter, the third detail goes, the bar, the
+    second detail; then the title gets shorter. With room for nothing else the first detail itself is cut.
 
     Args:
         title: what is being done.
         share: how much of it is done, 0 to 1.
-        figures: how far, how long still, how fast, and what else there is: the least wanted last.
+        details: how far, how long still, how fast, and what else there is: the least wanted last.
         width: of the line.
     """
-    return next((line for line in _lines(title, share, figures, width) if _cells(line) <= width), "")
+    return next((line for line in _lines(title, share, details, width) if _cells(line) <= width), "")
 
 
-def _lines(title: str, share: float, figures: Sequence[str], width: int) -> Iterator[str]:
+def _lines(title: str, share: float, details: Sequence[str], width: int) -> Iterator[str]:
     """The line in ever shorter forms."""
 
     def text(count: int) -> str:
-        return f"{title}: {', '.join(figures[:count])}"
+        return f"{title}: {', '.join(details[:count])}"
 
     def with_bar(length: int, rest: str) -> str:
         filled = int(length * share)
         return f"[{'#' * filled}{'.' * (length - filled)}] {rest}"
 
-    few = min(3, len(figures))
-    for count in range(len(figures), few, -1):
+    few = min(3, len(details))
+    for count in range(len(details), few, -1):
         yield with_bar(_BAR, text(count))
     for count in range(few, 0, -1):
         room = width - _cells(text(count)) - 3
@@ -103,10 +103,10 @@ def _lines(title: str, share: float, figures: Sequence[str], width: int) -> Iter
             yield with_bar(min(room, _BAR), text(count))
         elif count <= 2:
             yield text(count)
-    room = width - _cells(figures[0]) - 2
+    room = width - _cells(details[0]) - 2
     if room >= _SHORTEST_TITLE:
-        yield f"{_clip(title, room)}: {figures[0]}"
-    yield _clip(figures[0], width)
+        yield f"{_clip(title, room)}: {details[0]}"
+    yield _clip(details[0], width)
 
 
 class Progress:
@@ -161,11 +161,11 @@ class Progress:
         self.drawn = True
         rate = (done - self.base[0]) / max(now - self.base[1], 1e-9)
         left = _clock((total - done) / rate) if rate > 0 else "?"
-        figures = [f"{done:,}/{total:,} {self.unit}", f"{left} left", _speed(rate), *note.split(", ")]
-        figures = [figure for figure in figures if figure]
+        details = [f"{done:,}/{total:,} {self.unit}", f"{left} left", _speed(rate), *note.split(", ")]
+        details = [detail for detail in details if detail]
         if self.terminal:
-            line = fit_line(self.title, done / max(total, 1), figures, terminal_width(self.stream) - 1)
+            line = fit_line(self.title, done / max(total, 1), details, terminal_width(self.stream) - 1)
             self.stream.write(f"\r\x1b[2K{line}")
         else:
-            self.stream.write(f"{self.title}: {', '.join(figures)}\n")
+            self.stream.write(f"{self.title}: {', '.join(details)}\n")
         self.stream.flush()

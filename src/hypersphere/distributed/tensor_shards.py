@@ -63,8 +63,8 @@ def save_shards(folder: str | Path, tensors: Mapping[str, Tensor], group: Proces
         with _failing_as(OSError, failed):
             writer = HuggingFaceStorageWriter(str(partial), fqn_to_index_mapping=files, save_distributed=True)
             save(dict(tensors), storage_writer=writer, process_group=group, no_dist=not several)
-        mine = partial.glob(f"shard-{rank + 1:05d}-*")
-        digests = _gathered({path.name: _synced(path) for path in mine}, group)
+        local = partial.glob(f"shard-{rank + 1:05d}-*")
+        digests = _gathered({path.name: _synced(path) for path in local}, group)
         if rank == 0:
             with _failing_as(OSError, failed):
                 write_atomically(partial / _DIGESTS, json.dumps(digests, indent=1, sort_keys=True).encode())
@@ -185,12 +185,12 @@ def _rank(group: ProcessGroup | None) -> int:
     return distributed.get_rank(group) if _several() else 0
 
 
-def _gathered(mine: dict[str, str], group: ProcessGroup | None) -> dict[str, str]:
+def _gathered(local: dict[str, str], group: ProcessGroup | None) -> dict[str, str]:
     """Return the entries of all processes; whoever asks waits for all."""
     if not _several():
-        return mine
+        return local
     of_all: list[dict[str, str]] = [{} for _ in range(distributed.get_world_size(group))]
-    distributed.all_gather_object(of_all, mine, group)
+    distributed.all_gather_object(of_all, local, group)
     return {name: digest for each in of_all for name, digest in each.items()}
 
 

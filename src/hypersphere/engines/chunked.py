@@ -193,9 +193,9 @@ class _Gradients:
 
     def add(self, chunk: _Chunk, grad_target: Tensor, grad_value: Tensor, value: Tensor) -> None:
         """Add what one chunk of classes gives."""
-        inputs, curve = self.inputs, self.inputs.reduction.score_function
-        derivative = curve.derivative(chunk.scores)
-        values = curve.value(chunk.scores).clone() if self.scale is not None else None
+        inputs, function = self.inputs, self.inputs.reduction.score_function
+        derivative = function.derivative(chunk.scores)
+        values = function.value(chunk.scores).clone() if self.scale is not None else None
         grad = chunk.put_at_labels(self._terms(chunk, value), 0.0)
         if self.scale is not None and values is not None:
             self.scale += torch.linalg.vecdot(grad, values)[:, None] * grad_value
@@ -218,18 +218,18 @@ class _Gradients:
 
     def add_max(self, grad_target: Tensor, grad_value: Tensor, index: Tensor) -> None:
         """Add the gradients of a maximum: each row meets its own class and one other, O(N d) in all."""
-        inputs, curve = self.inputs, self.inputs.reduction.score_function
+        inputs, function = self.inputs, self.inputs.reduction.score_function
         for fill in (self.prototypes, self.bias):
             if fill is not None:
                 fill.zero_()
         if not len(inputs.prototypes):
             return
         found = (index >= 0)[:, None]
-        score = self._add_rows(index, lambda score: grad_value * inputs.scale * curve.derivative(score) * found)
+        score = self._add_rows(index, lambda score: grad_value * inputs.scale * function.derivative(score) * found)
         self._add_rows(inputs.labels, lambda _: grad_target * (inputs.labels >= 0)[:, None])
         grad_value = grad_value * found
         if self.scale is not None:
-            self.scale += grad_value * curve.value(score)
+            self.scale += grad_value * function.value(score)
         if self.offset is not None:
             self.offset += grad_value
         if self.bias is not None:

@@ -48,7 +48,7 @@ def log_cap_area(angle: npt.ArrayLike, dim: int) -> Floats:
 
 
 def log_angle_density(angle: npt.ArrayLike, dim: int) -> Floats:
-    """The log density of the angle between a fixed and a uniform direction: sin^(d-2)(t) / B((d-1)/2, 1/2), A's slope.
+    """The log density of the angle between a fixed and a uniform direction, A' = sin^(d-2)(t) / B((d-1)/2, 1/2).
 
     Args:
         angle: in radians, from 0 to pi.

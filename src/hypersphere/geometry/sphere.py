@@ -9,12 +9,12 @@ EPS = 1e-12
 """The epsilon of NormFace eq. 3; the paper's released layer uses 1e-6."""
 
 
-def with_derivative(x: Tensor, value: Tensor, slope: Tensor | float) -> Tensor:
+def with_derivative(x: Tensor, value: Tensor, derivative: Tensor | float) -> Tensor:
     """A function of x given by its value and its derivative, both computed elsewhere without gradients.
 
-    The result equals `value` to the last bit, and its derivative with respect to x is `slope`.
+    The result equals `value` to the last bit, and its derivative with respect to x is `derivative`.
     """
-    return value.detach() + (x - x.detach()) * (slope.detach() if isinstance(slope, Tensor) else slope)
+    return value.detach() + (x - x.detach()) * (derivative.detach() if isinstance(derivative, Tensor) else derivative)
 
 
 def norm(x: Tensor, eps: float = EPS) -> Tensor:
@@ -49,8 +49,8 @@ def angle_from_cosine(cosine: Tensor) -> Tensor:
     """arccos(c) with derivative -1/sqrt(1-c^2), and the subgradient 0 at |c| >= 1."""
     c = cosine.detach()
     sine = sine_from_cosine(c)
-    slope = torch.where(sine > 0, -1 / sine.clamp(min=torch.finfo(c.dtype).tiny), 0.0)
-    return with_derivative(cosine, torch.arccos(c.clamp(-1, 1)), slope)
+    derivative = torch.where(sine > 0, -1 / sine.clamp(min=torch.finfo(c.dtype).tiny), 0.0)
+    return with_derivative(cosine, torch.arccos(c.clamp(-1, 1)), derivative)
 
 
 def angle_between(x: Tensor, y: Tensor, eps: float = EPS) -> Tensor:

@@ -82,13 +82,13 @@ class _Counted(Group):
         self._host = True
         self.sent: list[Sent] = []
 
-    def all_gather(self, mine: Tensor) -> Tensor:
-        self.sent.append(Sent("all-gather", ring_bytes("all-gather", self.size, mine.nbytes)))
-        return mine.expand(self.size, *mine.shape).clone()
+    def all_gather(self, local: Tensor) -> Tensor:
+        self.sent.append(Sent("all-gather", ring_bytes("all-gather", self.size, local.nbytes)))
+        return local.expand(self.size, *local.shape).clone()
 
-    def all_reduce(self, mine: Tensor) -> Tensor:
-        self.sent.append(Sent("all-reduce", ring_bytes("all-reduce", self.size, mine.nbytes)))
-        return mine * self.size
+    def all_reduce(self, local: Tensor) -> Tensor:
+        self.sent.append(Sent("all-reduce", ring_bytes("all-reduce", self.size, local.nbytes)))
+        return local * self.size
 
     def reduce_scatter(self, parts: Tensor) -> Tensor:
         self.sent.append(Sent("reduce-scatter", ring_bytes("reduce-scatter", self.size, parts.nbytes)))

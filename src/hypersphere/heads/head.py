@@ -198,8 +198,8 @@ class Head(nn.Module):
         with torch.autocast(embeddings.device.type, enabled=False):
             batch = self._batch(embeddings.to(dtype), labels, engine, embeddings.dtype)
             reduced = batch.reduce("max")
-        mine = slice(None) if not isinstance(batch, ShardedBatch) else batch.local_rows
-        return reduced.target[mine], reduced.value[mine]
+        rows = slice(None) if not isinstance(batch, ShardedBatch) else batch.local_rows
+        return reduced.target[rows], reduced.value[rows]
 
     def _whole(self, value: Tensor) -> Tensor:
         whole = value if self.sharding is None or not is_sharded(value) else self.sharding.full_tensor(value)

@@ -161,19 +161,19 @@ class HypersphericalEnergy(Objective):
 
     def __init__(self, *, exponent: float = 2.0) -> None:
         super().__init__()
-        self.curve = Riesz(check_range("exponent", exponent, 0, 8))
+        self.kernel = Riesz(check_range("exponent", exponent, 0, 8))
 
     def sampling_error(self, unbiased: bool) -> str | None:
         return _ALL_PROTOTYPES
 
     def forward(self, batch: Batch) -> Tensor:
-        reduction, dtype = Reduction("sum", self.curve, eps=batch.eps), batch.embeddings.dtype
+        reduction, dtype = Reduction("sum", self.kernel, eps=batch.eps), batch.embeddings.dtype
         part = batch.embeddings.new_zeros(())
-        for rows, places in batch.prototype_blocks(_ROWS):
+        for rows, local_labels in batch.prototype_blocks(_ROWS):
             reduced = reduce_negatives(
                 unit(rows.to(dtype), batch.eps),
                 batch.prototypes,
-                places,
+                local_labels,
                 reduction,
                 options=replace(batch.options, precision=None),
             )

@@ -50,17 +50,17 @@ class ShardedBatch(Batch):
             shards: the classes of each rank.
             wire: the dtype that embeddings travel in: their own, before they were widened for the loss.
         """
-        group, mine = shards.group, batch.embeddings
-        counts = group.row_counts(len(mine), mine.device)
+        group, local = shards.group, batch.embeddings
+        counts = group.row_counts(len(local), local.device)
         given = {field.name: getattr(batch, field.name) for field in fields(Batch)}
-        gathered = gather_rows(mine.detach().to(wire), group, counts).to(mine.dtype)
+        gathered = gather_rows(local.detach().to(wire), group, counts).to(local.dtype)
         given["labels"] = gather_rows(batch.labels, group, counts)
-        given["embeddings"] = all_gather_rows(mine, gathered, group, counts, group.size)
+        given["embeddings"] = all_gather_rows(local, gathered, group, counts, group.size)
         given["rows"] = {
             name: all_gather_rows(row, gather_rows(row.detach(), group, counts), group, counts, group.size)
             for name, row in sorted(batch.rows.items())
         }
-        partial = gather_rows_reduce_grad(mine, gathered, group, counts, group.size)
+        partial = gather_rows_reduce_grad(local, gathered, group, counts, group.size)
         return cls(**given, partial_embeddings=partial, shards=shards, counts=counts)
 
     @property
@@ -77,9 +77,9 @@ class ShardedBatch(Batch):
 
     @cached_property
     def local_labels(self) -> Tensor:
-        """(N,): each row's class as a place in `prototypes`, -1 for classes of other processes."""
-        places = self.shards.local_labels(self.labels)
-        return places if self.sample is None else self.sample.local_labels(places)
+        """(N,): each row's class as a row of `prototypes`, -1 for classes of other processes."""
+        labels = self.shards.local_labels(self.labels)
+        return labels if self.sample is None else self.sample.local_labels(labels)
 
     def sampled(self, sample: Sample, prototypes: Tensor) -> Batch:
         return replace(self, sample=sample, prototypes=prototypes)
@@ -120,9 +120,9 @@ class ShardedBatch(Batch):
     def prototype_blocks(self, size: int) -> Iterator[tuple[Tensor, Tensor]]:
         group = self.shards.group
         for rows, counts, numbers in self.shards.blocks(size):
-            mine = self.prototypes[rows]
-            of_all = gather_rows_reduce_grad(mine, gather_rows(mine.detach(), group, counts), group, counts)
-            yield of_all, self.shards.local_labels(numbers.to(mine.device))
+            local = self.prototypes[rows]
+            of_all = gather_rows_reduce_grad(local, gather_rows(local.detach(), group, counts), group, counts)
+            yield of_all, self.shards.local_labels(numbers.to(local.device))
 
     def all_reduced(self, part: Tensor) -> Tensor:
         return all_reduce_sum(part, self.shards.group)
@@ -145,10 +145,10 @@ class ShardedBatch(Batch):
     def _to_partial(self, replicated: Tensor | float) -> Tensor | float:
         return replicate_to_partial(replicated, self.shards.group) if isinstance(replicated, Tensor) else replicated
 
-    def _from_owners(self, mine: Tensor) -> Tensor:
+    def _from_owners(self, local: Tensor) -> Tensor:
         """(N, ...): each row from the rank that has its class; 0 where the label is -1."""
-        owned = (self.local_labels >= 0).view(-1, *[1] * (mine.dim() - 1))
-        return self.all_reduced(torch.where(owned, mine, 0.0))
+        owned = (self.local_labels >= 0).view(-1, *[1] * (local.dim() - 1))
+        return self.all_reduced(torch.where(owned, local, 0.0))
 
 
 @dataclass(frozen=True, kw_only=True)

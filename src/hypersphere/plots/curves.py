@@ -15,11 +15,11 @@ if TYPE_CHECKING:
 def draw_training(
     logs: Mapping[str, Sequence[Mapping[str, Any]]], key: str, label: str, *, log_scale: bool = False
 ) -> Figure:
-    """One figure of the log of several runs, by step.
+    """Draw one value of the logs of several runs over the steps.
 
     Args:
         logs: by the run's name, the records of its `log.jsonl`; those without the key, or not finite, are left out.
-        key: which figure, such as `loss` or `angle`.
+        key: which value, such as `loss` or `angle`.
         label: of the axis, with the unit.
         log_scale: a logarithmic axis.
     """

@@ -116,15 +116,15 @@ class Page:
         self._figure(f'<div class="wide" tabindex="0">{content}</div>', caption)
 
     def metrics(self, metrics: Mapping[str, Mapping[str, float | None]], caption: str = "") -> None:
-        """A table of figures with their intervals and counts.
+        """A table of metrics with their intervals and counts.
 
         Args:
             metrics: by name `value`, `low`, `high` as fractions, and `n`; a value of None was not measurable.
             caption: below it.
         """
         rows = []
-        for name, figure in metrics.items():
-            value, low, high, count = figure.get("value"), figure.get("low"), figure.get("high"), figure.get("n")
+        for name, metric in metrics.items():
+            value, low, high, count = (metric.get(key) for key in ("value", "low", "high", "n"))
             shown = percent(value) if value is not None else f"not measurable with n={count:,.0f}"
             between = f"{percent(low)} to {percent(high)}" if None not in (value, low, high) else ""
             rows.append([name, shown, between, f"{count:,.0f}" if count is not None else ""])
@@ -215,7 +215,7 @@ def _hundredths(share: float, digits: int) -> str:
 
 def points(share: float, low: float, high: float, digits: int = 2) -> str:
     """A difference of fractions in percentage points, with its interval."""
-    value, least, most = (f"{100 * figure:+.{digits}f}" for figure in (share, low, high))
+    value, least, most = (f"{100 * number:+.{digits}f}" for number in (share, low, high))
     return f"{value} [{least}, {most}]"
 
 

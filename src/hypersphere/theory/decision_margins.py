@@ -31,10 +31,10 @@ def decide(cosines: Tensor, setting: ExpectedSoftmax) -> Tensor:
     if cosines.ndim < 1 or cosines.shape[-1] < 2:
         raise ValueError(f"cosines has shape {tuple(cosines.shape)}; the last dimension must hold 2 classes or more")
     scores = cosines.double().clamp(-1, 1)
-    bent = torch.from_numpy(setting.logit(scores.arccos().numpy()) / setting.scale)
+    with_margin = torch.from_numpy(setting.logit(scores.arccos().numpy()) / setting.scale)
     top = scores.topk(2, dim=-1)
     rivals = torch.where(scores == top.values[..., :1], top.values[..., 1:], top.values[..., :1])
-    accepted = bent > rivals
+    accepted = with_margin > rivals
     nearest = torch.where(accepted, scores, -math.inf).argmax(-1)
     return torch.where(accepted.any(-1), nearest, NOBODY)
 

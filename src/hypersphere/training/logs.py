@@ -26,9 +26,9 @@ _WORDS = {
 }
 
 
-def figures_in_words(figures: Mapping[str, float]) -> str:
-    """Return the figures of a step for a progress line."""
-    return ", ".join(text.format(figures[name]) for name, text in _WORDS.items() if name in figures)
+def values_in_words(values: Mapping[str, float]) -> str:
+    """Return the log values of a step for a progress line."""
+    return ", ".join(text.format(values[name]) for name, text in _WORDS.items() if name in values)
 
 
 class Logger(Protocol):

@@ -30,7 +30,7 @@ class TrainingStopped(Failure):
 
 
 class Monitor:
-    """Figures of a run, from single batches, and the causes to stop it.
+    """Log values of a run, from single batches, and the causes to stop it.
 
     Args:
         num_classes: chance is 1 / num_classes.
@@ -53,7 +53,7 @@ class Monitor:
 
     @torch.no_grad()
     def look(self, head: Head, embeddings: Tensor, labels: Tensor, loss: float, done: float) -> dict[str, float]:
-        """Return the figures of a batch; where the classes of the head are sharded, all processes ask for them.
+        """Return the log values of a batch; where the classes of the head are sharded, all processes ask for them.
 
         Args:
             head, embeddings, labels, loss: of the batch.
@@ -69,7 +69,7 @@ class Monitor:
         known = labels >= 0
         own, others = head.nearest(embeddings[known], labels[known])
         prototypes = head.prototypes(_SAMPLED_PROTOTYPES).float()
-        figures = {
+        values = {
             "norm": _mean(embeddings.float().norm(dim=1)),
             "angle": _mean(own.clamp(-1, 1).arccos().rad2deg()),
             "accuracy": _mean((own > others).float()),
@@ -80,13 +80,13 @@ class Monitor:
         if len(own):
             moved = distortion if math.isnan(before) else _MOMENTUM * before + (1 - _MOMENTUM) * distortion
             self.state["distortion"] = moved
-        figures["distortion"] = self.state["distortion"]
+        values["distortion"] = self.state["distortion"]
         if isinstance(head.objective, AnnealedLoss):
             annealing = float(head.objective.annealing())
-            figures["annealed_margin"] = effective_margin(head.objective.margin, annealing)
-        self._stop_on_collapse(head.objective, prototypes, figures["angle"], loss, done)
-        self._stop_at_chance(figures, len(own))
-        return {name: value for name, value in figures.items() if math.isfinite(value)}
+            values["annealed_margin"] = effective_margin(head.objective.margin, annealing)
+        self._stop_on_collapse(head.objective, prototypes, values["angle"], loss, done)
+        self._stop_at_chance(values, len(own))
+        return {name: value for name, value in values.items() if math.isfinite(value)}
 
     def _stop_on_collapse(
         self, objective: Objective, prototypes: Tensor, angle: float, loss: float, done: float
@@ -104,8 +104,8 @@ class Monitor:
                 f" (mean angle {angle:.1f} degrees), and the loss does not fall; {_advice(objective)}"
             )
 
-    def _stop_at_chance(self, figures: Mapping[str, float], count: int) -> None:
-        accuracy = figures["accuracy"]
+    def _stop_at_chance(self, values: Mapping[str, float], count: int) -> None:
+        accuracy = values["accuracy"]
         if count == 0:
             return
         fallen = self.state["best_accuracy"] > max(0.2, 4 * self.chance) and accuracy <= 2 * self.chance

@@ -24,7 +24,7 @@ def train_recipe(
         recipe: what to do.
         folder: of the run.
         make: makes the trainer of a stage; `Trainer` itself by default, with its defaults.
-        progress: called as `progress(step, steps, figures in words)`, for each stage from the start.
+        progress: called as `progress(step, steps, log values in words)`, for each stage from the start.
     """
     folder = Path(folder)
     first, *rest = recipe.stages()

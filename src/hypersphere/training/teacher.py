@@ -137,7 +137,7 @@ class Teacher:
         x = x.flip(1) if self.bgr else x
         return x * self.scale + self.offset
 
-    def figures(self) -> dict[str, float]:
+    def log_values(self) -> dict[str, float]:
         """Return the mean cosine of the student's and the teacher's embeddings of the last images."""
         return {"teacher_cosine": float(self.cosine)}
 

@@ -33,7 +33,7 @@ from hypersphere.training.build import (
 from hypersphere.training.checkpoints import Checkpoints, Snapshots
 from hypersphere.training.finished_run import Trained, write_model
 from hypersphere.training.loading import Loaded, Loader, TrainingImages, mix_seed
-from hypersphere.training.logs import JsonLines, Logger, Logs, figures_in_words
+from hypersphere.training.logs import JsonLines, Logger, Logs, values_in_words
 from hypersphere.training.monitor import Monitor, TrainingStopped, stop_unless_finite
 from hypersphere.training.recipe import Recipe
 from hypersphere.training.run_state import resume, save, save_sharded
@@ -52,7 +52,7 @@ class TrainingReporter(Protocol):
         """Training starts now, after so many steps of an earlier call."""
 
     def __call__(self, done: int, total: int, note: str = "") -> None:
-        """So many steps are done; `note` has the figures in words."""
+        """So many steps are done; `note` has the log values in words."""
 
 
 class Trainer:
@@ -159,11 +159,11 @@ class Trainer:
                 last = self.step == self.total
                 due = self.step % self.recipe.train.checkpoint_every == 0 or last
                 if self.step % self.recipe.train.log_every == 0 or last:
-                    figures = self._look(loss, embeddings, labels)
-                    logs.write(figures)
+                    values = self._look(loss, embeddings, labels)
+                    logs.write(values)
                     seconds = time.monotonic() - began
                     speed = (self.step - first) * self.recipe.train.batch_size / seconds
-                    words = f"{figures_in_words(figures)}, {speed:,.0f} images/s, {self.waited / seconds:.0%} waiting"
+                    words = f"{values_in_words(values)}, {speed:,.0f} images/s, {self.waited / seconds:.0%} waiting"
                     words += "".join(f", {name} {score:.2%}" for name, score in self.scores.items())
                 if due and self.world.is_main:
                     estimated = self._estimate_statistics()
@@ -366,20 +366,20 @@ class Trainer:
         return float(self.world.all_reduce(loss)) / self.world.size
 
     def _look(self, loss: Tensor, embeddings: Tensor, labels: Tensor) -> dict[str, float]:
-        """Return the figures of this step; a cause to stop stops every process."""
-        mean, cause, figures = self._mean(loss), None, {}
+        """Return the log values of this step; a cause to stop stops every process."""
+        mean, cause, values = self._mean(loss), None, {}
         if self.semi_siamese is not None:  # second images are the prototypes
             embeddings, labels = embeddings[::VIEWS], labels[::VIEWS]
         if self.world.is_main or self.head.sharding is not None:
             try:
-                figures = self.monitor.look(self.head, embeddings, labels, mean, self.step / self.total)
+                values = self.monitor.look(self.head, embeddings, labels, mean, self.step / self.total)
             except TrainingStopped as stopped:
                 cause = stopped if self.world.is_main else None
         if self.world.any(cause is not None):
             raise cause or TrainingStopped("the main process has stopped the run; its message says why")
         lr = self.recipe.optimizer.lr * self._rate(self.step - 1)
-        figures |= self.teacher.figures() if self.teacher is not None else {}
-        return {"step": self.step, "epoch": self.images.batches.epoch, "loss": mean, "lr": lr, **figures}
+        values |= self.teacher.log_values() if self.teacher is not None else {}
+        return {"step": self.step, "epoch": self.images.batches.epoch, "loss": mean, "lr": lr, **values}
 
     def _save(self, logs: Logs) -> None:
         save_sharded(self)
