@@ -1,9 +1,9 @@
 # The command on a CPU:  docker build -t hypersphere . && docker run --rm -v "$PWD:/data" hypersphere train --list
-# For a GPU, build with --build-arg TORCH_INDEX= the index of your CUDA version, and run with --gpus all.
+# For a GPU run with --gpus all. --build-arg TORCH_INDEX=URL takes torch from another index, such as that of its smaller CPU builds.
 FROM python:3.12-slim
 
-ARG TORCH_INDEX=https://download.pytorch.org/whl/cpu
-RUN pip install --no-cache-dir --index-url "$TORCH_INDEX" "torch>=2.11"
+ARG TORCH_INDEX=
+RUN pip install --no-cache-dir ${TORCH_INDEX:+--index-url "$TORCH_INDEX"} "torch>=2.11"
 
 COPY pyproject.toml MANIFEST.in README.md CHANGELOG.md CITATION.cff SECURITY.md LICENSE /src/
 COPY src /src/src
