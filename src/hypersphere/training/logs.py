@@ -32,7 +32,7 @@ def values_in_words(values: Mapping[str, float]) -> str:
 
 
 class Logger(Protocol):
-    """Whatever records of a run are written to."""
+    """Where the records of a run are written."""
 
     def begin(self, step: int) -> None:
         """The run starts, or goes on, after this step: what was logged beyond it does not count."""

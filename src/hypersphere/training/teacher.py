@@ -70,7 +70,7 @@ class Teacher:
         device: of the training.
         folder: of the run.
         compile: hand the teacher's network to `torch.compile`.
-        first: whether this process writes the cache; the others call `ready` and read it.
+        is_main: whether this process writes the cache; the others call `ready` and read it.
         ready: called between writing and reading, in every process.
         progress: called as `progress(done, total)` while the cache is made.
     """
@@ -85,7 +85,7 @@ class Teacher:
         device: torch.device,
         folder: Path,
         compile: bool = False,  # noqa: A002
-        first: bool = True,
+        is_main: bool = True,
         ready: Callable[[], None] = lambda: None,
         progress: Reporter | None = None,
     ) -> None:
@@ -95,10 +95,10 @@ class Teacher:
         self.targets: Tensor | None = None
         if settings.views == "cached":
             path = Path(settings.cache) if settings.cache is not None else folder / "teacher.npz"
-            if not first:
+            if not is_main:
                 ready()
-            self.targets = cached_targets(embedder, source, path, progress if first else None).to(device)
-            if first:
+            self.targets = cached_targets(embedder, source, path, progress if is_main else None).to(device)
+            if is_main:
                 ready()
             return
         channels = source.batch([0]).shape[1]

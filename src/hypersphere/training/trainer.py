@@ -46,13 +46,13 @@ Evaluation = Callable[[nn.Module], Mapping[str, float]]
 
 
 class TrainingReporter(Protocol):
-    """Whoever shows how a run goes; `Progress` does."""
+    """Shows how a run goes, as `Progress` does."""
 
     def begin(self, done: int) -> None:
         """Training starts now, after so many steps of an earlier call."""
 
     def __call__(self, done: int, total: int, note: str = "") -> None:
-        """So many steps are done; `note` has the log values in words."""
+        """`done` of `total` steps are done; `note` has the log values in words."""
 
 
 class Trainer:
@@ -193,7 +193,7 @@ class Trainer:
             device=self.device,
             folder=self.folder,
             compile=self.compile,
-            first=self.world.is_main,
+            is_main=self.world.is_main,
             ready=self.world.barrier,
             progress=checking,
         )
@@ -247,7 +247,7 @@ class Trainer:
         settings = self.recipe.train
         torch.manual_seed(mix_seed(settings.seed, self.step, self.world.rank))
         for group in self.optimizer.param_groups:
-            group["lr"] = group["base"] * self._rate(self.step)
+            group["lr"] = group["base"] * self._lr_factor(self.step)
         self.backbone.train(not settings.freeze_backbone or settings.shift_batch_norm)
         self.head.train()
         self.optimizer.zero_grad(set_to_none=True)
@@ -359,7 +359,7 @@ class Trainer:
         if self.average is not None:
             self.average.update_parameters(self.backbone)
 
-    def _rate(self, step: int) -> float:
+    def _lr_factor(self, step: int) -> float:
         return self.recipe.schedule.factor(step, self.total, self.images.batches.batches_per_epoch)
 
     def _mean(self, loss: Tensor) -> float:
@@ -377,7 +377,7 @@ class Trainer:
                 cause = stopped if self.world.is_main else None
         if self.world.any(cause is not None):
             raise cause or TrainingStopped("the main process has stopped the run; its message says why")
-        lr = self.recipe.optimizer.lr * self._rate(self.step - 1)
+        lr = self.recipe.optimizer.lr * self._lr_factor(self.step - 1)
         values |= self.teacher.log_values() if self.teacher is not None else {}
         return {"step": self.step, "epoch": self.images.batches.epoch, "loss": mean, "lr": lr, **values}
 
