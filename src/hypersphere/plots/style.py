@@ -43,6 +43,9 @@ def new_figure(width: float, height: float) -> Figure:
 
 def save_figure(figure: Figure, path: str | os.PathLike[str]) -> Path:
     """Write the figure by its file name's ending, making the folder if need be; a partial file is never left."""
-    with whole_file(path) as partial:
+    import numpy as np
+
+    # matplotlib projects what it allocated beside a surface's corners, whatever is there, before it leaves it out
+    with whole_file(path) as partial, np.errstate(over="ignore"):
         figure.savefig(partial)
     return Path(path)
