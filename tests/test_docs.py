@@ -12,7 +12,9 @@ from pathlib import Path
 import pytest
 
 import hypersphere as hs
+from hypersphere.data import write_source
 from hypersphere.losses import OBJECTIVES
+from hypersphere.pocket import PocketFaces
 from tools import check_links, recipe_keys
 
 ROOT = Path(__file__).parents[1]
@@ -38,6 +40,7 @@ def test_readme_command(command: str, tmp_path: Path) -> None:
         program = [sys.executable, "-c", "import sys; from hypersphere.cli import main; sys.exit(main())"]
         path = {**os.environ, "PYTHONPATH": str(ROOT / "src")}
         (tmp_path / "recipes").symlink_to(ROOT / "recipes")
+        write_source(PocketFaces(num_identities=2, images_per_identity=2), tmp_path / "photos", quality=90)
         result = subprocess.run(
             [*program, *words[1:]], cwd=tmp_path, env=path, capture_output=True, text=True, check=False
         )

@@ -32,6 +32,7 @@ def run_fresh(program: str) -> subprocess.CompletedProcess[str]:
         "data inspect --help",
         "evaluate pairs --help",
         "evaluate paris",
+        "embed --help",
         "theory --help",
         "reproduce --help",
         "bench head --help",

@@ -26,7 +26,7 @@ from hypersphere.core import Failure, Progress
 from hypersphere.version import __version__
 
 GROUPS = (
-    "demo", "train", "compare", "data", "evaluate", "export", "import_model", "theory", "reproduce", "explore",
+    "demo", "train", "compare", "data", "evaluate", "embed", "export", "import_model", "theory", "reproduce", "explore",
     "advise", "bench", "completion",
 )  # fmt: skip
 """The files that declare and run the commands, in the order of `--help`."""

@@ -3,6 +3,7 @@
 from hypersphere.data.augment import Augmentation
 from hypersphere.data.convert import FORMATS, NOT_WRITTEN, guess_format, open_source, write_source
 from hypersphere.data.corrupt import imbalance, long_tailed_counts, noisy_labels, step_counts, unlabelled
+from hypersphere.data.every_image import open_every_image
 from hypersphere.data.file_access import is_image_name
 from hypersphere.data.fit import Fitted
 from hypersphere.data.formats import (
@@ -92,6 +93,7 @@ __all__ = [
     "names_of",
     "noisy_labels",
     "open_cifar",
+    "open_every_image",
     "open_mnist",
     "open_source",
     "read_entries",

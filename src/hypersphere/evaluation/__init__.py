@@ -1,6 +1,7 @@
 """How good embeddings are, with honest uncertainty."""
 
 from hypersphere.evaluation.embed import embed, embed_images
+from hypersphere.evaluation.embed_files import EmbeddedFile, EmbedTask, embed_to_file, ray_engine
 from hypersphere.evaluation.embeddings import Embeddings, concatenated, load_embeddings, write_embeddings
 from hypersphere.evaluation.metrics.calibrate import calibrate_thresholds
 from hypersphere.evaluation.metrics.embedding_quality import Margins, accuracy_by_shots, angular_fisher_score, margins
@@ -52,6 +53,8 @@ __all__ = [
     "RULES",
     "Comparison",
     "Difference",
+    "EmbedTask",
+    "EmbeddedFile",
     "Embeddings",
     "Estimate",
     "LeftOut",
@@ -87,6 +90,7 @@ __all__ = [
     "curve_metrics",
     "embed",
     "embed_images",
+    "embed_to_file",
     "guaranteed_proportion",
     "load_embeddings",
     "margins",
@@ -98,6 +102,7 @@ __all__ = [
     "pair_metrics",
     "proportion",
     "ranks_among",
+    "ray_engine",
     "read_result",
     "result_lines",
     "result_table",

@@ -86,7 +86,7 @@ class FolderSource(FileSource):
         owners: list[str] = []
         empty = []
         for identity in identities:
-            found = sorted(_images_below(os.path.join(root, identity), identity, ()))
+            found = sorted(images_below(os.path.join(root, identity), identity, ()))
             files += found
             owners += [identity] * len(found)
             if not found:
@@ -104,7 +104,7 @@ def _is_shown_folder(entry: os.DirEntry[str]) -> bool:
     return entry.is_dir() and not entry.name.startswith(".") and entry.name != "__MACOSX"
 
 
-def _images_below(folder: str, prefix: str, parents: tuple[tuple[int, int], ...]) -> Iterator[str]:
+def images_below(folder: str, prefix: str, parents: tuple[tuple[int, int], ...]) -> Iterator[str]:
     status = os.stat(folder)
     here = status.st_dev, status.st_ino
     if here in parents:
@@ -113,7 +113,7 @@ def _images_below(folder: str, prefix: str, parents: tuple[tuple[int, int], ...]
         for entry in entries:
             name = f"{prefix}/{entry.name}"
             if _is_shown_folder(entry):
-                yield from _images_below(entry.path, name, (*parents, here))
+                yield from images_below(entry.path, name, (*parents, here))
             elif is_image_name(entry.name):
                 yield name
 
