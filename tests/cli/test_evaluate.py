@@ -217,7 +217,10 @@ def test_bad_input_is_one_line(lfw: Path, tmp_path: Path, capsys: pytest.Capture
         ((*model, *images, *pairs, "--snapshots", "2"), "net.onnx is one model"),
         ((*model, *images, *pairs, "--contract", "insightface"), "its images are (3, 16, 16)"),
         ((*model, *images, *pairs, "--pca", "9"), "pca=9"),
-        (("--model", tmp_path, *images, *pairs), "is no run of `hypersphere train`"),
+        (
+            ("--model", tmp_path, *images, *pairs),
+            "is a folder without model.safetensors; a run of `hypersphere train` writes it",
+        ),
         (("--model", tmp_path / "none.onnx", *images, *pairs), "none.onnx is missing"),
     ]:
         assert message in fails(capsys, "pairs", *words, *out)
