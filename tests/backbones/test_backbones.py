@@ -337,7 +337,7 @@ def test_images_that_are_no_floating_tensor() -> None:
     [
         ({"name": "sfnet21"}, "unknown backbone 'sfnet21'; did you mean 'sfnet20'"),
         ({"name": "sfnet20", "batchnorm": True}, "sfnet20 has no option 'batchnorm'; did you mean 'batch_norm'"),
-        ({"name": "mobilefacenet", "bias": False}, "mobilefacenet has no option 'bias'; it takes no options"),
+        ({"name": "mobilefacenet", "bias": False}, "mobilefacenet has no option 'bias'; Known: width"),
         ({"name": "resnet18_cifar", "blocks": (1, 1, 1, 1)}, "resnet18_cifar has no option 'blocks'"),
         ({"name": "cnn4", "dim": 0}, "dim=0 must be an integer of at least 1"),
         ({"name": "cnn4", "dim": 2.0}, r"dim=2\.0 must be an integer"),
