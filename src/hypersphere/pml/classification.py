@@ -156,26 +156,6 @@ class NormalizedSoftmaxLoss(ClassificationLoss):
         super().__init__("normface", num_classes, embedding_size, scale=scale, learnable_scale=False, **options)
 
 
-class SphereFaceLoss(ClassificationLoss):
-    """`sphereface` without annealing: logits scale ||x|| psi(theta_y) and scale ||x|| cos_j.
-
-    Args:
-        num_classes, embedding_size: of the prototypes.
-        margin: m, one of 1, 2, 3, 4.
-        scale: multiplies the length of the embeddings.
-        options: keywords of `create_head`.
-
-    Example:
-        >>> loss = SphereFaceLoss(num_classes=10_572, embedding_size=512)(embeddings, labels)
-    """
-
-    def __init__(
-        self, num_classes: int, embedding_size: int, margin: int = 4, scale: float = 1, **options: Any
-    ) -> None:
-        options = {"anneal": None, **options}
-        super().__init__("sphereface", num_classes, embedding_size, margin=margin, length=scale, **options)
-
-
 class LargeMarginSoftmaxLoss(ClassificationLoss):
     """`l_softmax` without annealing: logits scale ||w|| ||x|| psi(theta_y) and scale ||w|| ||x|| cos_j.
 
@@ -189,8 +169,22 @@ class LargeMarginSoftmaxLoss(ClassificationLoss):
         >>> loss = LargeMarginSoftmaxLoss(num_classes=10_572, embedding_size=512)(embeddings, labels)
     """
 
+    loss = "l_softmax"
+
     def __init__(
         self, num_classes: int, embedding_size: int, margin: int = 4, scale: float = 1, **options: Any
     ) -> None:
         options = {"anneal": None, **options}
-        super().__init__("l_softmax", num_classes, embedding_size, margin=margin, length=scale, **options)
+        super().__init__(self.loss, num_classes, embedding_size, margin=margin, length=scale, **options)
+
+
+class SphereFaceLoss(LargeMarginSoftmaxLoss):
+    """`sphereface` without annealing: logits scale ||x|| psi(theta_y) and scale ||x|| cos_j.
+
+    It takes the arguments of `LargeMarginSoftmaxLoss`.
+
+    Example:
+        >>> loss = SphereFaceLoss(num_classes=10_572, embedding_size=512)(embeddings, labels)
+    """
+
+    loss = "sphereface"
