@@ -11,6 +11,7 @@ from onnx import helper, load, save
 
 from hypersphere.core.config import to_toml
 from hypersphere.data import ArraySource, Augmentation
+from hypersphere.distributed import World
 from hypersphere.models import Contract, load_model
 from hypersphere.training import Trainer, load_recipe
 from hypersphere.training.logs import read_log
@@ -42,7 +43,7 @@ def images(count: int = 6, channels: int = 3, seed: int = 0) -> ArraySource:
 
 
 def make(settings: TeacherSettings, source: ArraySource, folder: Path, **changes: Any) -> Teacher:
-    options: dict[str, Any] = {"dim": 8, "augment": Augmentation(), "device": torch.device("cpu"), **changes}
+    options: dict[str, Any] = {"dim": 8, "augment": Augmentation(), "world": World(), **changes}
     return Teacher(settings, source=source, folder=folder, **options)
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,6 +22,7 @@ from torch import Tensor, nn
 from hypersphere.core import Reporter, check_choice, check_positive, whole_file
 from hypersphere.core.read_arrays import read_npz
 from hypersphere.data import Augmentation, ImageSource
+from hypersphere.distributed import World
 from hypersphere.geometry import normalize
 from hypersphere.models import Embedder, UnsupportedOperator, load_model
 
@@ -67,11 +68,9 @@ class Teacher:
         dim: width of the student's embeddings.
         source: the training images.
         augment: of the recipe: its normalisation is taken back before the images get the teacher's.
-        device: of the training.
+        world: the processes that train together: the main one writes the cache, the others wait and read it.
         folder: of the run.
         compile: hand the teacher's network to `torch.compile`.
-        is_main: whether this process writes the cache; the others call `ready` and read it.
-        ready: called between writing and reading, in every process.
         progress: called as `progress(done, total)` while the cache is made.
     """
 
@@ -82,24 +81,22 @@ class Teacher:
         dim: int,
         source: ImageSource,
         augment: Augmentation,
-        device: torch.device,
+        world: World,
         folder: Path,
         compile: bool = False,  # noqa: A002
-        is_main: bool = True,
-        ready: Callable[[], None] = lambda: None,
         progress: Reporter | None = None,
     ) -> None:
-        self.weight, self.cosine = settings.weight, torch.tensor(torch.nan)
+        self.weight, self.cosine, device = settings.weight, torch.tensor(torch.nan), world.device
         embedder = load_teacher(settings, str(device))
         _check_fit(embedder, dim, source)
         self.targets: Tensor | None = None
         if settings.views == "cached":
             path = Path(settings.cache) if settings.cache is not None else folder / "teacher.npz"
-            if not is_main:
-                ready()
-            self.targets = cached_targets(embedder, source, path, progress if is_main else None).to(device)
-            if is_main:
-                ready()
+            if not world.is_main:
+                world.barrier()
+            self.targets = cached_targets(embedder, source, path, progress if world.is_main else None).to(device)
+            if world.is_main:
+                world.barrier()
             return
         channels = source.batch([0]).shape[1]
         self.scale, self.offset = (each.to(device) for each in _renormalisation(augment, embedder, channels))

@@ -190,11 +190,9 @@ class Trainer:
             dim=self.recipe.backbone["dim"],
             source=self.source,
             augment=self.recipe.augment,
-            device=self.device,
+            world=self.world,
             folder=self.folder,
             compile=self.compile,
-            is_main=self.world.is_main,
-            ready=self.world.barrier,
             progress=checking,
         )
 
