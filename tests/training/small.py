@@ -46,4 +46,4 @@ def same(a: object, b: object) -> bool:
         return isinstance(b, dict) and a.keys() == b.keys() and all(same(a[key], b[key]) for key in a)
     if isinstance(a, list | tuple):
         return isinstance(b, list | tuple) and len(a) == len(b) and all(map(same, a, b))
-    return a == b
+    return a == b or (a != a and b != b)  # noqa: PLR0124 - a value that was never measured is NaN in both

@@ -23,6 +23,7 @@ _WORDS = {
     "class_margin": "class margin {:.1f}\N{DEGREE SIGN}",
     "distortion": "distortion {:.2f}",
     "annealed_margin": "m {:.2f}",
+    "teacher_cosine": "cosine to the teacher {:.3f}",
 }
 
 

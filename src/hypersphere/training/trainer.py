@@ -368,7 +368,9 @@ class Trainer:
         mean, cause, values = self._mean(loss), None, {}
         if self.semi_siamese is not None:  # second images are the prototypes
             embeddings, labels = embeddings[::VIEWS], labels[::VIEWS]
-        if self.world.is_main or self.head.sharding is not None:
+        if not self.loss_weight:  # a student without a head's loss: there is nothing to say of its prototypes
+            stop_unless_finite(mean)
+        elif self.world.is_main or self.head.sharding is not None:
             try:
                 values = self.monitor.look(self.head, embeddings, labels, mean, self.step / self.total)
             except TrainingStopped as stopped:
