@@ -12,10 +12,11 @@ from pathlib import Path
 import pytest
 
 import hypersphere as hs
+from hypersphere import geometry
 from hypersphere.data import write_source
 from hypersphere.losses import OBJECTIVES
 from hypersphere.pocket import PocketFaces
-from tools import check_links, recipe_keys
+from tools import check_links, guide_pictures, recipe_keys
 
 ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text()
@@ -103,6 +104,24 @@ def test_the_tables_defaults_are_the_codes(name: str) -> None:
         assert written[key].strip('"') == shown, key
 
 
+def test_every_loss_is_in_the_guide_with_an_equation_and_a_picture() -> None:
+    pages = {path.stem: path.read_text() for path in (ROOT / "docs" / "guide").glob("*.md")}
+    made = {name: set(re.findall(r'create_(?:head|loss)\("(\w+)"|add=\{"(\w+)"', text)) for name, text in pages.items()}
+    assert {part for found in made.values() for pair in found for part in pair if part} == set(hs.list_heads())
+    for name, text in pages.items():
+        assert re.search(r"\$\$.+?\$\$|\$[^$]*\\(?:d?frac|max)[^$]*\$", text), f"{name} has no equation"
+        assert "](../images/" in text, f"{name} has no picture"
+        assert "\n## When to use\n" in text, name
+
+
+@pytest.mark.parametrize("name", sorted(guide_pictures.PICTURES))
+def test_a_picture_of_the_guide_is_drawn(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(guide_pictures, "STEPS", 2)
+    monkeypatch.setattr(guide_pictures, "tammes", geometry.uniform_sphere)
+    assert guide_pictures.PICTURES[name]().get_axes()
+    assert (ROOT / "docs" / "images" / f"{name}.png").is_file()
+
+
 @pytest.mark.parametrize("name", hs.list_heads())
 def test_every_docstring_of_a_loss_has_its_sections(name: str) -> None:
     text = inspect.getdoc(OBJECTIVES[name]) or ""
@@ -140,8 +159,9 @@ def test_a_key_without_a_sentence_is_refused() -> None:
 
 def test_the_index_names_every_page() -> None:
     named = re.findall(r"\]\(([\w/.-]+\.md)\)", (ROOT / "docs" / "index.md").read_text())
-    pages = {path.name for path in (ROOT / "docs").glob("*.md")} - {"index.md"}
-    assert pages <= set(named)
+    docs = ROOT / "docs"
+    pages = {path.relative_to(docs).as_posix() for folder in (docs, docs / "guide") for path in folder.glob("*.md")}
+    assert pages - {"index.md"} <= set(named)
     assert "docs/index.md" in README
 
 

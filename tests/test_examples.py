@@ -14,7 +14,11 @@ from tests import examples
 
 ROOT = Path(__file__).parents[1]
 SOURCE = ROOT / "src"
-DOCUMENTS = ["README.md", *(f"docs/{path.name}" for path in sorted((ROOT / "docs").glob("*.md")))]
+FOLDERS = ("docs", "docs/guide")
+DOCUMENTS = [
+    "README.md",
+    *(f"{folder}/{path.name}" for folder in FOLDERS for path in sorted((ROOT / folder).glob("*.md"))),
+]
 
 
 def docstrings() -> list[tuple[str, str]]:

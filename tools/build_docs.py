@@ -8,6 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import guide_pictures
 import recipe_keys
 import rooms
 import torch
@@ -242,6 +243,7 @@ PICTURES = {
     "nearest": draw_item("nearest", "fig7"),
     "termination": draw_item("termination", "termination"),
     "decisions": draw_item("decisions", "fig17"),
+    **guide_pictures.PICTURES,
 }
 
 

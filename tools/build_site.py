@@ -50,7 +50,7 @@ def add_contents(index: Path, rooms: list[str]) -> None:
     reference = [f"/docs/api/{room}" for room in rooms]
     listed = {"/docs/index", *reference}
     for title, body in re.findall(r"^## (.*)\n((?:(?!## ).*\n?)*)", index.read_text(), flags=re.MULTILINE):
-        links = re.findall(r"^\d+\. \[.*?\]\(([^)]*)\.md\)", body, flags=re.MULTILINE)
+        links = re.findall(r"^- \[.*?\]\(([^)]*)\.md\)", body, flags=re.MULTILINE)
         pages = [f"/{(index.parent / link).resolve().relative_to(source.resolve())}" for link in links]
         listed |= {*pages}
         text += _tree(title, pages)
