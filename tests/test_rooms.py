@@ -27,6 +27,7 @@ ROOMS = [
     "training",
     "theory",
     "reproduce",
+    "recognition",
     "bench",
     "cli",
 ]

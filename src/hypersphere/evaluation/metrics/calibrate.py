@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from hypersphere.evaluation.arrays import Array, Ints, finite_rows, labels_for
+from hypersphere.evaluation.arrays import Ints, finite_rows, finite_scores, labels_for
 from hypersphere.evaluation.metrics.roc import roc_from
 from hypersphere.evaluation.statistics.bootstrap import percentile_estimate, subject_draws
 from hypersphere.evaluation.statistics.estimate import NotMeasurable
@@ -20,9 +20,7 @@ def calibrate_thresholds(
 ) -> list[Threshold]:
     """The thresholds of false-match rates 1e-1, 1e-2 ... down to the smallest that the impostor pairs can measure.
 
-    Every image is compared with every other. A rate needs 3 / rate impostor pairs (the rule of 3); below 30 / rate it
-    is marked as indicative (the rule of 30). Pairs that share a person are not independent: intervals are those of
-    drawing people, a pair of two counting as often as the product of their draws.
+    Every image is compared with every other, and `calibrate_pairs` does the rest.
 
     Args:
         unit: (N, dim) unit vectors.
@@ -35,16 +33,46 @@ def calibrate_thresholds(
         >>> [row.fmr for row in rows], rows[0].fnmr
         ([0.1, 0.01], 0.0)
     """
+    return calibrate_pairs(*all_pairs(unit, identities), replicates=replicates, seed=seed)
+
+
+def all_pairs(unit: npt.ArrayLike, identities: npt.ArrayLike) -> tuple[npt.NDArray[np.float32], Ints, Ints]:
+    """(pairs,) the cosine of every image with every later one, and the people on the first and on the second.
+
+    Args:
+        unit: (N, dim) unit vectors.
+        identities: (N,) whole numbers: whose image each is; the people of the answer are numbered from 0.
+    """
     rows = finite_rows("unit", unit).astype(np.float32)
     _, person = np.unique(labels_for("identities", identities, len(rows)), return_inverse=True)
-    count = int(person.max()) + 1
     left, right = np.triu_indices(len(rows), 1)
-    scores = _cosines(rows)
-    same = person[left] == person[right]
+    scores = np.concatenate([rows[place + 1 :] @ rows[place] for place in range(len(rows) - 1)])
+    return scores, person[left], person[right]
+
+
+def calibrate_pairs(
+    scores: npt.ArrayLike, left: npt.ArrayLike, right: npt.ArrayLike, *, replicates: int = 1000, seed: int = 0
+) -> list[Threshold]:
+    """The thresholds of false-match rates 1e-1, 1e-2 ... down to the smallest that the impostor pairs can measure.
+
+    A rate needs 3 / rate impostor pairs (the rule of 3); below 30 / rate it is marked as indicative (the rule of 30).
+    Pairs that share a person are not independent: intervals are those of drawing people, a pair of two counting as
+    often as the product of their draws.
+
+    Args:
+        scores: (pairs,) similarities.
+        left, right: (pairs,) whole numbers: the person on the first and on the second image.
+        replicates, seed: of the bootstrap.
+    """
+    scores = finite_scores("scores", scores)
+    people = np.unique(np.concatenate([labels_for("left", left, len(scores)), labels_for("right", right, len(scores))]))
+    first, second = (np.searchsorted(people, side) for side in (left, right))
+    same = first == second
     genuine, impostors = (scores[kind] for kind in (same, ~same))
     if not len(genuine) or not len(impostors):
         raise ValueError("thresholds need pairs of one person and pairs of two")
     curve = roc_from(SortedScores(np.sort(genuine)), SortedScores(np.sort(impostors)))
+    totals = [weighed(first[kind], second[kind], len(people)) for kind in (~same, same)]
     found = []
     for rate in RATES:
         point = curve.operating_point(rate)
@@ -52,20 +80,20 @@ def calibrate_thresholds(
             break
         wrong = scores >= point.threshold
         wrong[same] = ~wrong[same]
-        errors = [(person[left[kind & wrong]], person[right[kind & wrong]]) for kind in (~same, same)]
-        drawn = _drawn_rates(person, count, errors, replicates, seed)
+        errors = [weighed(first[kind & wrong], second[kind & wrong], len(people)) for kind in (~same, same)]
+        drawn = _drawn_rates(len(people), errors, totals, replicates, seed)
         fmr, fnmr = (
-            percentile_estimate(len(error[0]) / total, rates, total, count, "bootstrap over subjects")
+            percentile_estimate(error[2].sum() / total, rates, total, len(people), "bootstrap over subjects")
             for error, rates, total in zip(errors, drawn, (len(impostors), len(genuine)), strict=True)
         )
         found.append(
             Threshold(
                 fmr=rate,
                 threshold=point.threshold,
-                false_matches=len(errors[0][0]),
+                false_matches=int(errors[0][2].sum()),
                 fmr_low=fmr.low,
                 fmr_high=fmr.high,
-                fnmr=fnmr.value,
+                fnmr=float(fnmr.value),
                 fnmr_low=fnmr.low,
                 fnmr_high=fnmr.high,
                 indicative=len(impostors) * rate < 30,
@@ -74,26 +102,37 @@ def calibrate_thresholds(
     return found
 
 
-def _cosines(rows: Array) -> Array:
-    """(N (N - 1) / 2,) the cosine of every pair, in the order of `np.triu_indices`."""
-    parts = [rows[place + 1 :] @ rows[place] for place in range(len(rows) - 1)]
-    return np.concatenate(parts)
+Weighed = tuple[Ints, Ints, Ints]
+"""Two people, one or different, and how many pairs show them."""
+
+
+def weighed(first: Ints, second: Ints, count: int) -> Weighed:
+    """The different pairs of people among pairs of images, and how many images show each.
+
+    Args:
+        first, second: (pairs,) people from 0 to count - 1.
+        count: how many people there are.
+    """
+    codes, times = np.unique(np.minimum(first, second) * count + np.maximum(first, second), return_counts=True)
+    return codes // count, codes % count, times
 
 
 def _drawn_rates(
-    person: Ints, count: int, errors: list[tuple[Ints, Ints]], replicates: int, seed: int
+    count: int, errors: list[Weighed], totals: list[Weighed], replicates: int, seed: int
 ) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
     """(replicates,) false-match and false-non-match rates when people are drawn with replacement."""
-    images = np.bincount(person, minlength=count)
-    own = images * (images - 1) // 2
-    (first, second), (single, _) = errors
     rates = []
     for drawn in subject_draws(count, replicates, seed):
-        all_images = drawn * images
-        impostors = (int(all_images.sum()) ** 2 - int((all_images**2).sum())) / 2
-        genuine = float(drawn @ own)
-        fmr = float((drawn[first] * drawn[second]).sum()) / impostors if impostors else np.nan
-        fnmr = float(drawn[single].sum()) / genuine if genuine else np.nan
-        rates.append((fmr, fnmr))
+        (wrong, missed), (impostors, genuine) = (
+            [drawn_pairs(drawn, part) for part in each] for each in (errors, totals)
+        )
+        rates.append((wrong / impostors if impostors else np.nan, missed / genuine if genuine else np.nan))
     both = np.array(rates, dtype=np.float64)
     return both[:, 0], both[:, 1]
+
+
+def drawn_pairs(drawn: Ints, pairs: Weighed) -> int:
+    """How many pairs there are when people are drawn: a pair of two counts as often as the product of their draws."""
+    first, second, times = pairs
+    weights = np.where(first == second, drawn[first], drawn[first] * drawn[second])
+    return int(weights @ times)

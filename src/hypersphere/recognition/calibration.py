@@ -1,0 +1,266 @@
+"""What decisions of a model rest on: thresholds of pairs and of searches, likelihood ratios, and the people behind."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+
+from hypersphere.core import Reporter, build, check_integer, check_range, digest, read_json, write_atomically
+from hypersphere.data import first_few, shared_names
+from hypersphere.evaluation import SortedScores, roc_from
+from hypersphere.evaluation.arrays import finite_rows, finite_scores, labels_for
+from hypersphere.evaluation.metrics.calibrate import all_pairs, calibrate_pairs
+from hypersphere.models import STARTER, Contract, ThresholdTable
+from hypersphere.models.model_file import STARTER_FOLDER
+from hypersphere.recognition.llr import LlrLine, fit_llr
+from hypersphere.recognition.score_curve import ScoreCurve, score_curve, sorted_kinds
+from hypersphere.recognition.search_thresholds import SearchThreshold, calibrate_searches, order_statistic
+
+CALIBRATION_FILE = "calibration.json"
+Ints = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Calibration:
+    """Everything that a decision about scores of a model needs.
+
+    Args:
+        contract: digest of the whole contract: weights, size, colours, alignment, mirror images.
+        table: thresholds of pairs at false-match rates, and the people they were calibrated on.
+        llr: the log-likelihood ratio of a score.
+        curve: how the scores are spread, with both error rates at every edge.
+        tail_ranks, tail_scores: impostor scores from the top, such as the highest, the second, the fifth ...
+        searches: thresholds of searches in galleries of several sizes; none where pairs were all there was.
+    """
+
+    contract: str
+    table: ThresholdTable
+    llr: LlrLine
+    curve: ScoreCurve
+    tail_ranks: tuple[int, ...]
+    tail_scores: tuple[float, ...]
+    searches: tuple[SearchThreshold, ...]
+
+    def __post_init__(self) -> None:
+        if len(self.tail_ranks) != len(self.tail_scores) or not self.tail_ranks:
+            raise ValueError(f"tail_scores has {len(self.tail_scores)} entries for {len(self.tail_ranks)} ranks")
+
+    def check_contract(self, contract: Contract) -> None:
+        """ValueError if this is the calibration of another model, or of the same with other preprocessing."""
+        if digest(contract) != self.contract:
+            raise ValueError(
+                f"the calibration is of contract {self.contract} (weights {self.table.model}), but the model has "
+                f"contract {digest(contract)} (weights {contract.digest}): calibrate it (hypersphere calibrate)"
+            )
+
+    def search_at(self, fpir: float, gallery_size: int) -> SearchThreshold:
+        """The threshold of a search among `gallery_size` templates with at most this FPIR.
+
+        The row of the largest measured rate that is not above `fpir`, of the smallest measured gallery that is not
+        smaller. Where there is none it is extrapolated: FPIR = 1 - (1 - FMR)^N, with the impostor pairs' FMR, as if
+        comparisons were independent. Where this FMR is below 3 / pairs, ValueError.
+
+        Example:
+            >>> row = load_calibration("starter").search_at(1e-2, gallery_size=120)
+            >>> row.gallery_size, row.indicative, row.extrapolated
+            (200, True, False)
+        """
+        check_range("fpir", fpir, 1e-12, 1.0)
+        size = max(1, check_integer("gallery_size", gallery_size, 0))
+        rows = [row for row in self.searches if row.gallery_size >= size and row.fpir <= fpir * (1 + 1e-9)]
+        if rows:
+            return min(rows, key=lambda row: (-row.fpir, row.gallery_size))
+        fmr = -math.expm1(math.log1p(-min(fpir, 1 - 1e-12)) / size)
+        taken = math.floor(fmr * self.table.impostors * (1 + 1e-12))
+        if taken < 3:
+            raise ValueError(
+                f"fpir={fpir:g} in a gallery of {size:,} needs a false-match rate of {fmr:.1e} for each comparison, "
+                f"below {3 / self.table.impostors:.1e}, the smallest that {self.table.impostors:,} pairs support; ask "
+                "for a higher fpir, or calibrate on more people"
+            )
+        place = max(k for k, rank in enumerate(self.tail_ranks) if rank <= taken + 1)
+        threshold = order_statistic(np.array([self.tail_scores[place]], np.float32), 0)
+        low, high = (-math.expm1(size * math.log1p(-min(rate, 1 - 1e-12))) for rate in self.curve.fmr_bounds(threshold))
+        return SearchThreshold(
+            gallery_size=size,
+            fpir=fpir,
+            threshold=threshold,
+            fpir_low=low,
+            fpir_high=high,
+            searches=0,
+            fnir=None,
+            fnir_low=None,
+            fnir_high=None,
+            indicative=taken < 30,
+            extrapolated=True,
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class CalibrationSet:
+    """Which people a calibration is made of.
+
+    Args:
+        people: in words.
+        digest: SHA-256 over names and bytes of their images.
+        images: how many images.
+        names: of the people; none where they have only numbers.
+    """
+
+    people: str
+    digest: str
+    images: int
+    names: tuple[str, ...] = ()
+
+    def check_disjoint(self, others: Sequence[str], what: str) -> None:
+        """ValueError if one of these people is among others, by name.
+
+        Args:
+            others: names of people, such as those of the training set or of a test.
+            what: whose names they are, for the message.
+        """
+        both = [name for name, _ in shared_names(self.names, others)]
+        if both:
+            raise ValueError(
+                f"the calibration set shares {len(both)} people with {what}: {first_few(both, len(both))}; thresholds "
+                "must come from people that nobody trained on or tests with"
+            )
+
+
+def calibrate(
+    unit: npt.ArrayLike,
+    identities: npt.ArrayLike,
+    contract: Contract,
+    about: CalibrationSet,
+    *,
+    prior: float = 0.5,
+    galleries: int = 50,
+    replicates: int = 1000,
+    seed: int = 0,
+    progress: Reporter | None = None,
+) -> Calibration:
+    """Calibrate a model on the embeddings of people that it was not trained on, each image compared with every other.
+
+    Args:
+        unit: (images, dim) unit vectors.
+        identities: (images,) whole numbers: whose image each is.
+        contract: of the model.
+        about: which people they are.
+        prior: of the log-likelihood ratios' fit.
+        galleries: random galleries of each size, for the thresholds of searches.
+        replicates, seed: of the bootstrap.
+        progress: called as `progress(done, total)` in galleries.
+    """
+    rows = finite_rows("unit", unit)
+    person = np.unique(labels_for("identities", identities, len(rows)), return_inverse=True)[1].astype(np.int64)
+    pairs = all_pairs(rows, person)
+    searches = calibrate_searches(
+        rows, person, galleries=galleries, replicates=replicates, seed=seed, progress=progress
+    )
+    made = calibrate_scores(*pairs, contract, about, prior=prior, replicates=replicates, seed=seed)
+    return dataclasses.replace(made, searches=tuple(searches))
+
+
+def calibrate_scores(
+    scores: npt.ArrayLike,
+    left: npt.ArrayLike,
+    right: npt.ArrayLike,
+    contract: Contract,
+    about: CalibrationSet,
+    *,
+    prior: float = 0.5,
+    replicates: int = 1000,
+    seed: int = 0,
+) -> Calibration:
+    """Calibrate on scored pairs alone; thresholds of searches are then extrapolated from them.
+
+    Args:
+        scores: (pairs,) cosines.
+        left, right: (pairs,) whole numbers: the person on the first and on the second image.
+        contract, about, prior, replicates, seed: as for `calibrate`.
+    """
+    cosines = finite_scores("scores", scores).astype(np.float32)
+    sides = [labels_for(name, side, len(cosines)) for name, side in (("left", left), ("right", right))]
+    people = np.unique(np.concatenate(sides))
+    first, second = (np.searchsorted(people, side) for side in sides)
+    rows = calibrate_pairs(cosines, first, second, replicates=replicates, seed=seed)
+    genuine, impostors = sorted_kinds(cosines, first, second)
+    if not rows:
+        raise ValueError(
+            f"{impostors.total:,} pairs of different people are too few: even a false-match rate of 0.1 needs 30"
+        )
+    ranks, tail = _tail(impostors)
+    return Calibration(
+        contract=digest(contract),
+        table=ThresholdTable(
+            model=contract.digest,
+            people=about.people,
+            digest=about.digest,
+            identities=len(people),
+            images=about.images,
+            genuine=genuine.total,
+            impostors=impostors.total,
+            method=f"95 % intervals, bootstrap over people, {replicates} replicates, seed {seed}",
+            thresholds=tuple(rows),
+        ),
+        llr=fit_llr(genuine.values, impostors.values, roc_from(genuine, impostors), prior=prior),
+        curve=score_curve(cosines, first, second, replicates=replicates, seed=seed),
+        tail_ranks=ranks,
+        tail_scores=tail,
+        searches=(),
+    )
+
+
+def _tail(impostors: SortedScores) -> tuple[tuple[int, ...], tuple[float, ...]]:
+    """Ranks from the top, twenty for each power of ten down to the highest tenth, and the scores there."""
+    last = max(1, impostors.total // 10)
+    steps = 10 ** (np.arange(20 * 16) / 20)
+    ranks = sorted({int(step) for step in steps if step <= last} | {last})
+    return tuple(ranks), tuple(impostors.kth_largest(rank) for rank in ranks)
+
+
+def calibration_path(model: str | Path) -> Path:
+    """Where the calibration of a model lies: in its folder, or beside its file `X.onnx` as `X.calibration.json`."""
+    place = STARTER_FOLDER if model == STARTER else Path(model)
+    return place / CALIBRATION_FILE if place.is_dir() else place.with_suffix(f".{CALIBRATION_FILE}")
+
+
+def load_calibration(path: str | Path, contract: Contract | None = None) -> Calibration:
+    """The calibration of a model.
+
+    Args:
+        path: the `.json` file, a model's folder or file that has one beside it, or `"starter"`.
+        contract: of the model whose scores it will judge, which must be the one that was calibrated.
+
+    Example:
+        >>> load_calibration("starter").table.identities
+        500
+    """
+    place = Path(path) if Path(path).suffix == ".json" else calibration_path(path)
+    if not place.is_file():
+        raise ValueError(
+            f"{place} is missing: the model was not calibrated, so no score of it has an error rate; "
+            "`hypersphere calibrate` makes it from images of people that the model was not trained on"
+        )
+    table = read_json(place)
+    if not isinstance(table, dict):
+        raise ValueError(f"{place}: expected a calibration")
+    try:
+        found = build(Calibration, table)
+        if contract is not None:
+            found.check_contract(contract)
+    except ValueError as error:
+        raise ValueError(f"{place}: {error}") from None
+    return found
+
+
+def save_calibration(calibration: Calibration, path: str | Path) -> None:
+    """Write a calibration as JSON, whole or not at all."""
+    write_atomically(path, f"{json.dumps(dataclasses.asdict(calibration))}\n".encode())

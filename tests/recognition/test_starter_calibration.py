@@ -1,0 +1,33 @@
+"""The calibration of the model that comes with the package."""
+
+import dataclasses
+
+import pytest
+
+import hypersphere as hs
+from hypersphere.models import load_thresholds
+from hypersphere.recognition import calibration_path, decide, load_calibration
+
+
+def test_it_is_of_the_starter_and_has_its_thresholds() -> None:
+    made = load_calibration("starter", hs.load_model("starter").contract)
+    table = load_thresholds("starter")
+    for field in dataclasses.fields(table):
+        if field.name != "thresholds":
+            assert getattr(made.table, field.name) == getattr(table, field.name)
+    for one, two in zip(made.table.thresholds, table.thresholds, strict=True):
+        assert dataclasses.asdict(one) == pytest.approx(dataclasses.asdict(two), abs=1e-6)
+    assert calibration_path("starter").stat().st_size < 20_000
+
+
+def test_its_searches_rise_with_the_gallery() -> None:
+    made = load_calibration("starter")
+    for fpir in (0.1, 0.01):
+        rows = [row for row in made.searches if row.fpir == fpir]
+        assert [row.gallery_size for row in rows] == [10, 20, 50, 100, 200, 499]
+        assert sorted(row.threshold for row in rows) == [row.threshold for row in rows]
+        assert all(row.indicative == (fpir == 0.01) for row in rows)
+    assert made.search_at(0.01, 1000).extrapolated
+    assert 0.19 < made.llr.cllr_min < made.llr.cllr < 0.2
+    assert decide(0.6, made).match
+    assert not decide(0.55, made).match
