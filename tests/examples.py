@@ -12,12 +12,14 @@ import hypersphere as hs
 from hypersphere.data import ArraySource, ShuffledBatches, open_source, write_source
 from hypersphere.evaluation import Embeddings
 from hypersphere.evaluation.protocols import read_pairs
+from hypersphere.recognition import load_detector
 from hypersphere.training import Trainer, load_recipe
 from tests.data.samples import picture, saved
 from tests.evaluation.protocols.official import write_ijb
 from tests.evaluation.protocols.standins import made_up, write_lfw_list
 from tests.models import peers
 from tests.models.networks import linear_onnx
+from tests.recognition.drawn import drawn_photo
 
 IMAGES = (
     *(f"people/{person}/{number}.jpg" for person in ("ada", "bo", "cy") for number in (1, 2, 3, 4)),
@@ -101,5 +103,6 @@ def names() -> dict[str, Any]:
         "load": lambda step: (torch.zeros(2), torch.zeros(2)), "train": lambda images: None,
         "folder": Path("shards-of-the-head"), "scores": scores, "same": same,
         "genuine": 3 + rng.normal(size=100), "blocks": [(scores, same), (scores, same)],
+        "photo": drawn_photo(), "detector": load_detector("mtcnn"),
         "far": np.array([0.0, 0.1, 1.0]), "tar": np.array([0.0, 0.9, 1.0]),
     }  # fmt: skip

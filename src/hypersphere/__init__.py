@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from hypersphere.heads import Head, PairLoss, create_head, create_loss, list_heads
     from hypersphere.models import Embedder, load_model
     from hypersphere.optim import RowAdamW, RowSGD
+    from hypersphere.recognition import align_face, load_detector
 
 __all__ = [
     "Embedder",
@@ -45,6 +46,7 @@ __all__ = [
     "RowAdamW",
     "RowSGD",
     "__version__",
+    "align_face",
     "backbones",
     "bench",
     "core",
@@ -61,6 +63,7 @@ __all__ = [
     "list_backbones",
     "list_heads",
     "list_protocols",
+    "load_detector",
     "load_model",
     "losses",
     "models",
@@ -80,6 +83,7 @@ _OWNERS = {
     "PairLoss": "heads",
     "RowAdamW": "optim",
     "RowSGD": "optim",
+    "align_face": "recognition",
     "create_backbone": "backbones",
     "create_head": "heads",
     "create_loss": "heads",
@@ -87,6 +91,7 @@ _OWNERS = {
     "list_backbones": "backbones",
     "list_heads": "heads",
     "list_protocols": "evaluation.protocols",
+    "load_detector": "recognition",
     "load_model": "models",
 }
 """The room of each name that is not a room itself."""

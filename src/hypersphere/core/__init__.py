@@ -15,7 +15,7 @@ from hypersphere.core.checks import (
 from hypersphere.core.config import as_table, build, digest, load_toml, overlay, override, to_toml, to_value
 from hypersphere.core.device import choose_device
 from hypersphere.core.errors import Failure
-from hypersphere.core.extras import import_extra, install_hint, is_installed
+from hypersphere.core.extras import extra_folder, import_extra, install_hint, is_installed
 from hypersphere.core.files import (
     Staged,
     file_digest,
@@ -57,6 +57,7 @@ __all__ = [
     "choose_device",
     "digest",
     "duration",
+    "extra_folder",
     "file_digest",
     "hold_folder",
     "import_extra",

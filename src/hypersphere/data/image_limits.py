@@ -48,7 +48,7 @@ def cost_before_opening(kind: str, data: bytes) -> int:
     """Bytes that decoding will take where opening takes them already, as WebP's reader does; otherwise 0."""
     if kind != "WebP":
         return 0
-    width, height, alpha = _webp_header(data)
+    width, height, alpha = webp_header(data)
     _check_pixels(width, height)
     return _checked_cost(width, height, (21 if alpha else 10) + 8)
 
@@ -86,6 +86,21 @@ def check_scans(data: bytes, pixels: int) -> int:
     if scans > allowed:
         raise ValueError(f"{scans:,} scans of {pixels:,} pixels, more than the {allowed:,} scans allowed for that size")
     return scans
+
+
+def webp_header(data: bytes) -> tuple[int, int, bool]:
+    """Width, height, and whether there is transparency."""
+    kind = data[12:16]
+    if kind == b"VP8X" and len(data) >= 30:
+        width, height = (1 + int.from_bytes(data[start : start + 3], "little") for start in (24, 27))
+        return width, height, bool(data[20] & 0x10)
+    if kind == b"VP8 " and data[23:26] == b"\x9d\x01\x2a" and len(data) >= 30:
+        width, height = (number & 0x3FFF for number in struct.unpack_from("<HH", data, 26))
+        return width, height, False
+    if kind == b"VP8L" and data[20:21] == b"\x2f" and len(data) >= 25:
+        (bits,) = struct.unpack_from("<I", data, 21)
+        return 1 + (bits & 0x3FFF), 1 + (bits >> 14 & 0x3FFF), bool(bits >> 28 & 1)
+    raise ValueError("no WebP header, or a truncated one")
 
 
 @contextmanager
@@ -168,21 +183,6 @@ def _check_png(data: bytes) -> None:
             return
         position = end + 4
     raise ValueError("ends without its end mark (IEND); it is truncated")
-
-
-def _webp_header(data: bytes) -> tuple[int, int, bool]:
-    """Width, height, and whether there is transparency."""
-    kind = data[12:16]
-    if kind == b"VP8X" and len(data) >= 30:
-        width, height = (1 + int.from_bytes(data[start : start + 3], "little") for start in (24, 27))
-        return width, height, bool(data[20] & 0x10)
-    if kind == b"VP8 " and data[23:26] == b"\x9d\x01\x2a" and len(data) >= 30:
-        width, height = (number & 0x3FFF for number in struct.unpack_from("<HH", data, 26))
-        return width, height, False
-    if kind == b"VP8L" and data[20:21] == b"\x2f" and len(data) >= 25:
-        (bits,) = struct.unpack_from("<I", data, 21)
-        return 1 + (bits & 0x3FFF), 1 + (bits >> 14 & 0x3FFF), bool(bits >> 28 & 1)
-    raise ValueError("no WebP header, or a truncated one")
 
 
 def _tag(picture: Any, number: int) -> int:

@@ -20,6 +20,7 @@ from hypersphere.data.image_limits import (
     cost_of,
     is_transparent,
     reserved,
+    webp_header,
 )
 
 if TYPE_CHECKING:
@@ -63,12 +64,7 @@ def decode(data: bytes, describe: str = "image") -> Image:
         >>> decode(Path("face.jpg").read_bytes(), "face.jpg").shape
         (112, 112, 3)
     """
-    if not data:
-        raise UnreadableImage(f"{describe}: empty (0 bytes)")
-    kind = _kind(data)
-    if kind is None:
-        known = ", ".join(name for name, _, _ in _KINDS)
-        raise UnreadableImage(f"{describe}: begins with {data[:4]!r}, which is none of {known}")
+    kind = _known_kind(data, describe)
     if kind == "Jpeg":
         image = _decode_fast(data)
         if image is not None:
@@ -84,6 +80,29 @@ def decode(data: bytes, describe: str = "image") -> Image:
             picture.load()
             return _to_rgb(_upright(picture), kind)
     except Exception as error:  # decoders raise anything at all on damaged files
+        raise UnreadableImage(f"{describe}: {str(error) or type(error).__name__}") from error
+
+
+def image_size(data: bytes, describe: str = "image") -> tuple[int, int]:
+    """Width and height of the image in `data` as its header states them, before any EXIF orientation.
+
+    No pixel is decoded, and no limit applies: who asks judges the size.
+
+    Args:
+        data: the file's content.
+        describe: which image this is, for the message.
+
+    Raises:
+        UnreadableImage: no image of a known kind, or a damaged header.
+    """
+    kind = _known_kind(data, describe)
+    try:
+        if kind == "WebP":
+            return webp_header(data)[:2]
+        with _plugin(kind)(io.BytesIO(data)) as picture:
+            width, height = picture.size
+            return int(width), int(height)
+    except Exception as error:  # as in `decode`
         raise UnreadableImage(f"{describe}: {str(error) or type(error).__name__}") from error
 
 
@@ -121,6 +140,16 @@ def _kind(data: bytes) -> str | None:
         if data.startswith(beginnings):
             return name if name != "WebP" or data[8:12] == b"WEBP" else None
     return None
+
+
+def _known_kind(data: bytes, describe: str) -> str:
+    if not data:
+        raise UnreadableImage(f"{describe}: empty (0 bytes)")
+    kind = _kind(data)
+    if kind is None:
+        known = ", ".join(name for name, _, _ in _KINDS)
+        raise UnreadableImage(f"{describe}: begins with {data[:4]!r}, which is none of {known}")
+    return kind
 
 
 def _decode_fast(data: bytes) -> Image | None:

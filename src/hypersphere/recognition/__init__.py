@@ -1,39 +1,35 @@
 """From photos to decisions: find and align faces, calibrate, verify, enrol and identify."""
 
-from hypersphere.recognition.calibration import (
-    CALIBRATION_FILE,
-    Calibration,
-    CalibrationSet,
-    calibrate,
-    calibrate_scores,
-    calibration_path,
-    load_calibration,
-    save_calibration,
-)
-from hypersphere.recognition.decision import (
-    NO_LIVENESS,
-    Decision,
-    IdentificationDecision,
-    IdentifiedSubject,
-    decide,
-    decide_search,
-)
+from hypersphere.recognition.align import ALIGNMENT_TARGETS, AlignmentTarget, DegenerateLandmarks, align_face, similarity_transform
+from hypersphere.recognition.calibration import CALIBRATION_FILE, Calibration, CalibrationSet, calibrate, calibrate_scores, calibration_path, load_calibration, save_calibration
+from hypersphere.recognition.decision import Decision, IdentificationDecision, IdentifiedSubject, NO_LIVENESS, decide, decide_search
+from hypersphere.recognition.detect import Detector, Mtcnn, load_detector
+from hypersphere.recognition.face import Face
 from hypersphere.recognition.llr import LlrLine, cllr, fit_llr, min_cllr
+from hypersphere.recognition.photo import PhotoTooLarge, read_photo
 from hypersphere.recognition.score_curve import ScoreCurve, score_curve
 from hypersphere.recognition.search_thresholds import SearchThreshold, calibrate_searches
 from hypersphere.recognition.template import pool_template
 
 __all__ = [
+    "ALIGNMENT_TARGETS",
+    "AlignmentTarget",
     "CALIBRATION_FILE",
-    "NO_LIVENESS",
     "Calibration",
     "CalibrationSet",
     "Decision",
+    "DegenerateLandmarks",
+    "Detector",
+    "Face",
     "IdentificationDecision",
     "IdentifiedSubject",
     "LlrLine",
+    "Mtcnn",
+    "NO_LIVENESS",
+    "PhotoTooLarge",
     "ScoreCurve",
     "SearchThreshold",
+    "align_face",
     "calibrate",
     "calibrate_scores",
     "calibrate_searches",
@@ -43,8 +39,11 @@ __all__ = [
     "decide_search",
     "fit_llr",
     "load_calibration",
+    "load_detector",
     "min_cllr",
     "pool_template",
+    "read_photo",
     "save_calibration",
     "score_curve",
+    "similarity_transform",
 ]

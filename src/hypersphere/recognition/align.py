@@ -1,0 +1,173 @@
+"""Aligning a face: the similarity that takes its landmarks to an alignment target, and the warp."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch.nn import functional
+
+from hypersphere.core import nearest
+from hypersphere.data import Image
+
+Points = npt.NDArray[np.float64]
+
+_FLATTEST = 0.05
+"""Landmarks are on a line where their spread across it is a smaller share of that along it."""
+_SMALLEST = 1e-3
+"""Landmarks within so many pixels are one point."""
+
+
+class DegenerateLandmarks(ValueError):
+    """Landmarks that no face has: not finite, coincident, on a line, mirrored, or outside of the photo."""
+
+
+@dataclass(frozen=True)
+class AlignmentTarget:
+    """Where the five landmarks of an aligned face are.
+
+    Args:
+        points: x and y of each in pixels; the centre of the left upper pixel is (0, 0).
+        size: height and width of the crop.
+    """
+
+    points: tuple[tuple[float, float], ...]
+    size: tuple[int, int]
+
+
+_INSIGHTFACE = ((38.2946, 51.6963), (73.5318, 51.5014), (56.0252, 71.7366), (41.5493, 92.3655), (70.7299, 92.2041))
+
+ALIGNMENT_TARGETS: Mapping[str, AlignmentTarget] = MappingProxyType(
+    {
+        "insightface-112": AlignmentTarget(_INSIGHTFACE, (112, 112)),
+        "sphereface-112x96": AlignmentTarget(tuple((x - 8, y) for x, y in _INSIGHTFACE), (112, 96)),
+    }
+)
+"""By the word that an embedding contract has in `alignment`: the target of ArcFace and most models since, and that of
+SphereFace and NormFace, which is the same without 8 pixels on either side."""
+
+
+def similarity_transform(points: npt.ArrayLike, target: npt.ArrayLike) -> Points:
+    """Return the similarity that takes points closest to a target, as the matrix (s R | t), float64 (2, 3).
+
+    It minimises the sum of |s R p_k + t - q_k|^2 over scale s, rotation R and translation t (Umeyama 1991, eqs. 40-42,
+    without reflections). In the plane, with centred points p and q as complex numbers, it is
+    s e^(i a) = sum(conj(p_k) q_k) / sum(|p_k|^2).
+
+    Args:
+        points: (n, 2), x and y.
+        target: (n, 2).
+
+    Raises:
+        DegenerateLandmarks: points that are not finite, that are one point or on a line, or of which the target is a
+            mirror image.
+
+    Example:
+        >>> similarity_transform([[0, 0], [2, 0], [0, 2]], [[1, 1], [2, 1], [1, 2]]).round(3).tolist()
+        [[0.5, -0.0, 1.0], [0.0, 0.5, 1.0]]
+    """
+    given, wanted = (np.asarray(each, dtype=np.float64) for each in (points, target))
+    if given.ndim != 2 or given.shape[1] != 2 or given.shape != wanted.shape or len(given) < 3:
+        raise ValueError(f"points {given.shape} and target {wanted.shape} must both be (n, 2) with n >= 3")
+    if not np.isfinite(given).all():
+        raise DegenerateLandmarks("landmarks are not finite numbers")
+    middle, centre = given.mean(axis=0), wanted.mean(axis=0)
+    across, along = np.sqrt(np.maximum(np.linalg.eigvalsh(np.cov(given.T, bias=True)), 0))
+    if along < _SMALLEST:
+        raise DegenerateLandmarks("all landmarks are one point")
+    if across < _FLATTEST * along:
+        raise DegenerateLandmarks("landmarks are on a line")
+    if np.linalg.det((given - middle).T @ (wanted - centre)) <= 0:
+        raise DegenerateLandmarks("landmarks are mirrored: left and right are those of the picture")
+    p, q = ((each[:, 0] + 1j * each[:, 1]) for each in (given - middle, wanted - centre))
+    turn = np.vdot(p, q) / np.vdot(p, p).real
+    linear = np.array([[turn.real, -turn.imag], [turn.imag, turn.real]])
+    return np.column_stack([linear, centre - linear @ middle])
+
+
+def align_face(image: Image, landmarks: npt.ArrayLike, target: str | AlignmentTarget = "insightface-112") -> Image:
+    """Return the aligned crop of a face, uint8 (height, width, 3): bilinear, black where the photo ends.
+
+    A face more than twice as large as in the target is made smaller with antialiasing first.
+
+    Args:
+        image: the photo, uint8 (H, W, 3).
+        landmarks: (5, 2), as `Face.landmarks`.
+        target: a name of `ALIGNMENT_TARGETS`, as in a contract's `alignment`, or a target of your own.
+
+    Raises:
+        DegenerateLandmarks: landmarks of which there is no similarity, or that lie outside of the photo.
+
+    Example:
+        >>> (face,) = detector([photo])[0]
+        >>> align_face(photo, face.landmarks).shape
+        (112, 112, 3)
+    """
+    wanted = alignment_target(target) if isinstance(target, str) else target
+    points = np.asarray(landmarks, dtype=np.float64)
+    if image.dtype != np.uint8 or image.ndim != 3:
+        raise ValueError(f"image is {image.dtype} {image.shape}; expected uint8 (H, W, 3)")
+    if points.shape != (len(wanted.points), 2):
+        raise ValueError(f"landmarks have shape {points.shape}; the target has {len(wanted.points)} points")
+    forward = similarity_transform(points, wanted.points)
+    limit = np.array([image.shape[1], image.shape[0]]) - 0.5
+    if ((points < -0.5) | (points > limit)).any():
+        x, y = points[((points < -0.5) | (points > limit)).any(axis=1)][0]
+        raise DegenerateLandmarks(
+            f"a landmark at ({x:.0f}, {y:.0f}) lies outside of the photo of {image.shape[1]}x{image.shape[0]} pixels"
+        )
+    linear = np.linalg.inv(forward[:, :2])
+    backward = np.column_stack([linear, -linear @ forward[:, 2]])
+    return _warp(*_reduced(image, backward, wanted.size), wanted.size)
+
+
+def alignment_target(name: str) -> AlignmentTarget:
+    """Return a target of `ALIGNMENT_TARGETS` by its name."""
+    if name not in ALIGNMENT_TARGETS:
+        raise ValueError(f"alignment target {name!r} is unknown; {nearest(name, ALIGNMENT_TARGETS)}")
+    return ALIGNMENT_TARGETS[name]
+
+
+def _reduced(image: Image, backward: Points, size: tuple[int, int]) -> tuple[Image, Points]:
+    """Make the part of a photo that a crop shows smaller by a whole number, so that bilinear sampling loses nothing."""
+    factor = int(math.hypot(*backward[:, 0]))
+    if factor < 2:
+        return image, backward
+    height, width = size
+    corners = np.array([[0, 0, 1], [width, 0, 1], [0, height, 1], [width, height, 1]]) @ backward.T
+    x0, y0 = np.maximum(np.floor(corners.min(axis=0)).astype(int) - factor, 0)
+    x1, y1 = np.ceil(corners.max(axis=0)).astype(int) + factor
+    part = image[y0:y1, x0:x1]
+    rows, columns = (max(side // factor, 1) for side in part.shape[:2])
+    part = part[: rows * factor, : columns * factor]
+    planes = torch.from_numpy(part.copy()).permute(2, 0, 1)[None].float()
+    small = functional.interpolate(planes, (rows, columns), mode="bilinear", antialias=True)
+    moved = backward.copy()
+    moved[:, 2] -= x0, y0
+    moved[:, 2] += 0.5
+    moved /= np.array([[part.shape[1] / columns], [part.shape[0] / rows]])
+    moved[:, 2] -= 0.5
+    return small[0].round().byte().permute(1, 2, 0).numpy(), moved
+
+
+def _warp(image: Image, backward: Points, size: tuple[int, int]) -> Image:
+    """Sample an image where an affine map of the crop's pixels points, bilinear in float64, black outside."""
+    height, width = size
+    y, x = np.mgrid[:height, :width]
+    places = backward @ np.stack([x.ravel(), y.ravel(), np.ones(height * width)])
+    before = np.floor(places)
+    share = places - before
+    total = np.zeros((height * width, image.shape[2]))
+    for right in (0, 1):
+        for below in (0, 1):
+            column, row = (before + np.array([[right], [below]])).astype(np.int64)
+            weight = np.abs(1 - right - share[0]) * np.abs(1 - below - share[1])
+            weight *= (column >= 0) & (column < image.shape[1]) & (row >= 0) & (row < image.shape[0])
+            pixels = image[row.clip(0, image.shape[0] - 1), column.clip(0, image.shape[1] - 1)]
+            total += pixels * weight[:, None]
+    return np.rint(total).astype(np.uint8).reshape(height, width, -1)
