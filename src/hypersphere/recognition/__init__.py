@@ -1,8 +1,30 @@
 """From photos to decisions: find and align faces, calibrate, verify, enrol and identify."""
 
-from hypersphere.recognition.align import ALIGNMENT_TARGETS, AlignmentTarget, DegenerateLandmarks, align_face, similarity_transform
-from hypersphere.recognition.calibration import CALIBRATION_FILE, Calibration, CalibrationSet, calibrate, calibrate_scores, calibration_path, load_calibration, save_calibration
-from hypersphere.recognition.decision import Decision, IdentificationDecision, IdentifiedSubject, NO_LIVENESS, decide, decide_search
+from hypersphere.recognition.align import (
+    ALIGNMENT_TARGETS,
+    AlignmentTarget,
+    DegenerateLandmarks,
+    align_face,
+    similarity_transform,
+)
+from hypersphere.recognition.calibration import (
+    CALIBRATION_FILE,
+    Calibration,
+    CalibrationSet,
+    calibrate,
+    calibrate_scores,
+    calibration_path,
+    load_calibration,
+    save_calibration,
+)
+from hypersphere.recognition.decision import (
+    NO_LIVENESS,
+    Decision,
+    IdentificationDecision,
+    IdentifiedSubject,
+    decide,
+    decide_search,
+)
 from hypersphere.recognition.detect import Detector, Mtcnn, load_detector
 from hypersphere.recognition.face import Face
 from hypersphere.recognition.llr import LlrLine, cllr, fit_llr, min_cllr
@@ -13,8 +35,9 @@ from hypersphere.recognition.template import pool_template
 
 __all__ = [
     "ALIGNMENT_TARGETS",
-    "AlignmentTarget",
     "CALIBRATION_FILE",
+    "NO_LIVENESS",
+    "AlignmentTarget",
     "Calibration",
     "CalibrationSet",
     "Decision",
@@ -25,7 +48,6 @@ __all__ = [
     "IdentifiedSubject",
     "LlrLine",
     "Mtcnn",
-    "NO_LIVENESS",
     "PhotoTooLarge",
     "ScoreCurve",
     "SearchThreshold",
