@@ -1,11 +1,13 @@
 """Every program of examples/ runs, is short and does what its first sentence says."""
 
+import io
 import os
 import re
 import runpy
 import subprocess
 import sys
 from collections.abc import Callable
+from contextlib import redirect_stdout
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +16,7 @@ import torch
 from torch import Tensor, nn
 
 from hypersphere.losses import OBJECTIVES
+from tests.heads.shard_worker import run_processes
 
 ROOT = Path(__file__).parents[1]
 EXAMPLES = ROOT / "examples"
@@ -57,6 +60,17 @@ def test_a_trainer_of_another_package(name: str, package: str) -> None:
     assert losses[-1] < 0.7 * losses[0]
 
 
+def sharded_classes(rank: int, folder: Path) -> str:
+    with redirect_stdout(io.StringIO()) as out:
+        program("ddp_sharded_head")["main"]()
+    return out.getvalue()
+
+
+def test_sharded_classes(tmp_path: Path) -> None:
+    check_sharded_classes(run_processes(sharded_classes, tmp_path, 2, torchrun=True)[0])
+
+
+@pytest.mark.slow
 def test_sharded_classes_by_torchrun() -> None:
     environment = {**os.environ, "PYTHONPATH": str(ROOT / "src"), "OMP_NUM_THREADS": "1", "GLOO_SOCKET_IFNAME": "lo"}
     launch = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
@@ -64,9 +78,13 @@ def test_sharded_classes_by_torchrun() -> None:
         [*launch, str(EXAMPLES / "ddp_sharded_head.py")], env=environment, capture_output=True, text=True, check=False
     )
     assert run.returncode == 0, run.stderr
-    first, last = (float(value) for value in re.findall(r"loss ([\d.]+)", run.stdout))
+    check_sharded_classes(run.stdout)
+
+
+def check_sharded_classes(printed: str) -> None:
+    first, last = (float(value) for value in re.findall(r"loss ([\d.]+)", printed))
     assert last < first
-    assert "2 processes, 501 of 1001 prototypes here" in run.stdout
+    assert "2 processes, 501 of 1001 prototypes here" in printed
 
 
 def test_from_pytorch_metric_learning() -> None:

@@ -44,19 +44,19 @@ def test_a_killed_comparison_ends_with_the_same_record(tmp_path: Path, kills: in
     path.write_text(RECIPE)
     source = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2] / "src"), "OMP_NUM_THREADS": "1"}
 
-    def run(folder: str, events: int) -> int:
-        words = ["compare", str(path), "--heads", "arcface,softmax", "--device", "cpu", "--out", str(tmp_path / folder)]
-        command = [sys.executable, "-W", "ignore", "-c", KILLED, str(events), *words, "train.steps=8"]
-        return subprocess.run(command, check=False, env=source, stdout=subprocess.DEVNULL).returncode
+    def words(folder: str) -> list[str]:
+        out = ["--device", "cpu", "--out", str(tmp_path / folder)]
+        return ["compare", str(path), "--heads", "arcface,softmax", *out, "train.steps=8"]
 
-    assert run("whole", -1) == 0
+    assert main(words("whole")) == 0
     chance, whole = random.Random(kills), records(tmp_path / "whole")
     for _ in range(kills):
-        ended = run("killed", chance.randrange(3, 40))
+        command = [sys.executable, "-W", "ignore", "-c", KILLED, str(chance.randrange(3, 40)), *words("killed")]
+        ended = subprocess.run(command, check=False, env=source, stdout=subprocess.DEVNULL).returncode
         assert ended in (-signal.SIGKILL, 0)
         if (tmp_path / "killed" / "results.jsonl").exists():
             assert records(tmp_path / "killed").items() <= whole.items(), "what is on record is whole"
-    assert run("killed", -1) == 0
+    assert main(words("killed")) == 0
     assert records(tmp_path / "killed") == whole
     assert not list((tmp_path / "killed").rglob("*.partial*"))
 

@@ -17,6 +17,7 @@ from hypersphere.cli import main
 from hypersphere.data import encode, open_source, write_source
 from hypersphere.models import Contract, ModelCard, save_folder
 from hypersphere.pocket import PocketFaces
+from tests.heads.shard_worker import run_processes
 
 Capture = pytest.CaptureFixture[str]
 SOURCE = Path(__file__).parents[2] / "src"
@@ -183,20 +184,24 @@ def test_parts_that_are_there_are_not_computed_again(here: Path, monkeypatch: py
     assert Path("faces.npy").read_bytes() == Path("whole.npy").read_bytes()
 
 
+def embed_together(rank: int, folder: Path) -> None:
+    os.chdir(folder)
+    assert embed("people", "two.npy") == 0
+
+
 def test_two_processes_write_the_file_of_one(here: Path) -> None:
-    words = program("people", "two.npy")[3:]
-    launch = [
-        sys.executable,
-        "-m",
-        "torch.distributed.run",
-        "--standalone",
-        "--nproc-per-node",
-        "2",
-        "-m",
-        "hypersphere",
-    ]
+    run_processes(embed_together, here, 2, torchrun=True)
+    assert embed("people", "one.npy") == 0
+    for suffix in (".npy", ".txt", ".json"):
+        assert Path(f"two{suffix}").read_bytes() == Path(f"one{suffix}").read_bytes()
+
+
+@pytest.mark.slow
+def test_torchrun_writes_the_file_of_one(here: Path) -> None:
+    launch = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
+    words = ["-m", "hypersphere", *program("people", "two.npy")[3:]]
     subprocess.run([*launch, *words], env=ENVIRONMENT, check=True, capture_output=True)
-    subprocess.run(program("people", "one.npy"), env=ENVIRONMENT, check=True, capture_output=True)
+    assert embed("people", "one.npy") == 0
     for suffix in (".npy", ".txt", ".json"):
         assert Path(f"two{suffix}").read_bytes() == Path(f"one{suffix}").read_bytes()
 

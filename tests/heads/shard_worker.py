@@ -6,6 +6,7 @@ import os
 import time
 import traceback
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -50,12 +51,25 @@ CASES: list[tuple[str, dict[str, Any]]] = [
 ]
 
 
-def run_processes(work: Callable[[int, Path], object], folder: Path, count: int = MOST) -> list[Any]:
-    """What `work(rank, folder)` returns in each of several processes that share a gloo group."""
-    os.environ.setdefault("GLOO_SOCKET_IFNAME", "lo")
+def warm_context() -> multiprocessing.context.ForkServerContext:
+    """Return a context whose processes are forks of one that has imported all: they cost no start."""
     context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(["tests.heads.shard_worker"])
-    started = [context.Process(target=_start, args=(work, rank, count, folder)) for rank in range(count)]
+    context.set_forkserver_preload(["tests.heads.shard_worker", "hypersphere.training", "torch._dynamo", "pytest"])
+    return context
+
+
+def run_processes(
+    work: Callable[[int, Path], object], folder: Path, count: int = MOST, torchrun: bool = False
+) -> list[Any]:
+    """What `work(rank, folder)` returns in each of several processes that share a gloo group.
+
+    With `torchrun`, what works joins the group itself, as it does in a process that torchrun started: these have its
+    variables.
+    """
+    os.environ.setdefault("GLOO_SOCKET_IFNAME", "lo")
+    started = [
+        warm_context().Process(target=_start, args=(work, rank, count, folder, torchrun)) for rank in range(count)
+    ]
     for process in started:
         process.start()
     until = time.monotonic() + 120
@@ -71,15 +85,24 @@ def run_processes(work: Callable[[int, Path], object], folder: Path, count: int 
     return [torch.load(folder / f"result-{rank}", weights_only=True) for rank in range(count)]
 
 
-def _start(work: Callable[[int, Path], object], rank: int, count: int, folder: Path) -> None:
+def _start(work: Callable[[int, Path], object], rank: int, count: int, folder: Path, torchrun: bool) -> None:
     torch.set_num_threads(1)
-    distributed.init_process_group("gloo", init_method=f"file://{folder / 'store'}", rank=rank, world_size=count)
+    join = partial(
+        distributed.init_process_group, init_method=f"file://{folder / 'store'}", rank=rank, world_size=count
+    )
+    if torchrun:
+        os.environ |= {"RANK": str(rank), "LOCAL_RANK": str(rank), "WORLD_SIZE": str(count)}
+        distributed.init_process_group = join
+    else:
+        join("gloo")
     try:
         torch.save(work(rank, folder), folder / f"result-{rank}")
     except BaseException:
         (folder / f"error-{rank}").write_text(traceback.format_exc())
         os._exit(1)
-    distributed.destroy_process_group()
+    if not torchrun:
+        distributed.barrier()
+        distributed.destroy_process_group()
 
 
 def groups(rank: int) -> list[tuple[int, Any]]:

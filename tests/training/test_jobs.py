@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+import torch.multiprocessing
 
 from hypersphere.core.config import digest
 from hypersphere.data import write_folder
@@ -25,6 +26,7 @@ from hypersphere.training import (
     validation_sets,
 )
 from hypersphere.training.training_data import training_source
+from tests.heads.shard_worker import warm_context
 from tests.training.small import RECIPE
 
 
@@ -101,7 +103,8 @@ def test_images_that_cannot_be_read_are_left_out_of_every_run(tmp_path: Path) ->
     assert "1 of 48" in (tmp_path / "out" / "unreadable.txt").read_text()
 
 
-def test_a_comparison_that_is_ended_ends_its_runs(tmp_path: Path) -> None:
+def test_a_comparison_that_is_ended_ends_its_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch.multiprocessing, "get_context", lambda _: warm_context())
     tasks = tasks_of(tmp_path, "train.steps=100000", "train.checkpoint_every=5")
 
     def stop(number: int, done: int, total: int) -> None:

@@ -9,8 +9,9 @@ import pytest
 import torch
 
 from hypersphere.distributed import World, join_world
-from hypersphere.training import Trainer, load_recipe
+from hypersphere.training import Trainer, TrainingStopped, load_recipe
 from hypersphere.training.logs import read_log
+from tests.heads.shard_worker import run_processes
 from tests.models.networks import linear_onnx
 from tests.training.small import RECIPE, final
 
@@ -31,11 +32,6 @@ def path(tmp_path: Path) -> Path:
     return file
 
 
-def torchrun(*command: str) -> subprocess.CompletedProcess[str]:
-    launch = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
-    return subprocess.run([*launch, *command], env=ENVIRONMENT, capture_output=True, text=True, check=False)
-
-
 def close(a: object, b: object) -> bool:
     if isinstance(a, torch.Tensor) and isinstance(b, torch.Tensor):
         return torch.allclose(a.double(), b.double(), rtol=1e-4, atol=1e-5)
@@ -44,88 +40,92 @@ def close(a: object, b: object) -> bool:
     return a == b
 
 
-@pytest.mark.parametrize(
-    "settings",
-    [["head.name=arcface", "train.accumulate=2"], ["head.name=curricularface", "optimizer.max_grad_norm=1.0"]],
-    ids=lambda settings: settings[0],
-)
-def test_two_processes_train_as_one(path: Path, tmp_path: Path, settings: list[str]) -> None:
-    settings = [*SETTINGS, *settings]
-    run = torchrun(
-        "-m", "hypersphere", "train", str(path), *settings, "--out", str(tmp_path / "two"), "--device", "cpu"
-    )
-    assert run.returncode == 0, run.stderr
-    assert run.stdout.count("verification accuracy") == 1
-    Trainer(load_recipe(path, settings), tmp_path / "one").run()
-    one, two = final(tmp_path / "one"), final(tmp_path / "two")
-    for part in ("backbone", "head", "batches"):
-        assert close(one[part], two[part]), part
-    logs = [read_log(tmp_path / name / "log.jsonl") for name in ("one", "two")]
-    for mine, theirs in zip(*logs, strict=True):
-        assert mine["loss"] == pytest.approx(theirs["loss"], rel=1e-4)
+RUNS = {
+    "arcface": ["head.name=arcface", "train.accumulate=2"],
+    "curricularface": ["head.name=curricularface", "optimizer.max_grad_norm=1.0"],
+    "teacher": [
+        *("head.name=arcface", "train.semi_siamese=6", "train.ema=0.9", "train.sampler=identity"),
+        *("train.images_per_identity=2", "teacher.model=teacher.onnx", "teacher.views=cached"),
+    ],
+}
+"""The third has a teacher, and prototypes of a moving average."""
 
 
-def test_two_processes_share_a_teacher_and_the_prototypes_of_a_moving_average(path: Path, tmp_path: Path) -> None:
-    linear_onnx(tmp_path / "teacher.onnx", size=32, dim=8)
-    (tmp_path / "teacher.contract.toml").write_text("input_size = [32, 32]\n")
-    settings = [*SETTINGS, "head.name=arcface", "train.semi_siamese=6", "train.ema=0.9", "train.sampler=identity"]
-    settings += ["train.images_per_identity=2", f"teacher.model={tmp_path / 'teacher.onnx'}", "teacher.views=cached"]
-    words = [*settings, "--out", str(tmp_path / "two"), "--device", "cpu"]
-    run = torchrun("-m", "hypersphere", "train", str(path), *words)
-    assert run.returncode == 0, run.stderr
-    Trainer(load_recipe(path, settings), tmp_path / "one").run()
-    one, two = final(tmp_path / "one"), final(tmp_path / "two")
-    for part in ("backbone", "head", "average"):
-        assert close(one[part], two[part]), part
+def in_a_process(rank: int, folder: Path) -> None:
+    """Train the runs, then let one process fail: what happens to one happens to all."""
+    os.chdir(folder)
+    world, path = World(rank, 2), folder / "recipe.toml"
+    for name, settings in RUNS.items():
+        Trainer(load_recipe(path, [*SETTINGS, *settings]), folder / "two" / name, world=world).run()
+    overflow_in_one(path, world)
+    nan_in_one(path, world)
 
 
-OVERFLOW = """
-import sys
-from pathlib import Path
-import torch
-from hypersphere.distributed import join_world
-from hypersphere.training import Trainer, load_recipe
-with join_world("cpu") as world:
-    recipe = load_recipe(Path(sys.argv[1]), ["train.precision=float16"])
-    trainer = Trainer(recipe, Path(sys.argv[2]), world=world)
+def overflow_in_one(path: Path, world: World) -> None:
+    trainer = Trainer(load_recipe(path, ["train.precision=float16"]), path.parent / "overflow", world=world)
     before = trainer.head.weight.detach().clone()
     scale = trainer.scaler.scale(torch.ones(())).item()
     for parameter in (*trainer.backbone.parameters(), *trainer.head.parameters()):
         parameter.grad = torch.ones_like(parameter)
     if world.rank == 1:
-        next(trainer.backbone.parameters()).grad.fill_(float("inf"))
+        gradient = next(trainer.backbone.parameters()).grad
+        assert gradient is not None
+        gradient.fill_(float("inf"))
     trainer._update()
     assert torch.equal(before, trainer.head.weight), "a step was made on an overflow"
     assert trainer.scaler.get_scale() == scale / 2
-"""
 
-STOPPED = """
-import sys
-from pathlib import Path
-import torch
-from hypersphere.distributed import join_world
-from hypersphere.training import Trainer, TrainingStopped, load_recipe
-with join_world("cpu") as world:
-    recipe = load_recipe(Path(sys.argv[1]), ["train.log_every=1"])
-    trainer = Trainer(recipe, Path(sys.argv[2]), world=world)
+
+def nan_in_one(path: Path, world: World) -> None:
+    trainer = Trainer(load_recipe(path, ["train.log_every=1"]), path.parent / "nan", world=world)
     if world.rank == 1:
         with torch.no_grad():
             trainer.head.weight.fill_(float("nan"))
-    try:
+    with pytest.raises(TrainingStopped) as cause:
         trainer.run()
-    except TrainingStopped as cause:
-        assert ("the loss is nan" in str(cause)) == world.is_main, cause
-    else:
-        raise AssertionError("it went on")
-"""
+    assert ("the loss is nan" in str(cause.value)) == world.is_main
 
 
-@pytest.mark.parametrize("code", [OVERFLOW, STOPPED], ids=["overflow", "nan"])
-def test_what_happens_to_one_process_happens_to_all(path: Path, tmp_path: Path, code: str) -> None:
-    script = tmp_path / "script.py"
-    script.write_text(code)
-    run = torchrun(str(script), str(path), str(tmp_path / "run"))
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The runs of two processes; they have failed together already, or this fails."""
+    folder = tmp_path_factory.mktemp("processes")
+    (folder / "recipe.toml").write_text(RECIPE)
+    linear_onnx(folder / "teacher.onnx", size=32, dim=8)
+    (folder / "teacher.contract.toml").write_text("input_size = [32, 32]\n")
+    run_processes(in_a_process, folder, 2)
+    return folder
+
+
+@pytest.mark.parametrize("name", RUNS)
+def test_two_processes_train_as_one(runs: Path, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(runs)
+    Trainer(load_recipe(runs / "recipe.toml", [*SETTINGS, *RUNS[name]]), runs / "one" / name).run()
+    compare_runs(runs / "one" / name, runs / "two" / name)
+
+
+def compare_runs(one: Path, two: Path) -> None:
+    """Compare networks, heads, averages and losses."""
+    states = final(one), final(two)
+    assert states[0].keys() == states[1].keys()
+    for part in ("backbone", "head", "batches", "average"):
+        if part in states[0]:
+            assert close(states[0][part], states[1][part]), part
+    for mine, theirs in zip(*(read_log(folder / "log.jsonl") for folder in (one, two)), strict=True):
+        assert mine["loss"] == pytest.approx(theirs["loss"], rel=1e-4)
+
+
+def test_torchrun_trains_as_one_process(runs: Path, tmp_path: Path) -> None:
+    """The command, started by torchrun: it trains what the trainer trains, and one process speaks."""
+    launch = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
+    words = [*SETTINGS, *RUNS["arcface"], "--out", str(tmp_path / "run"), "--device", "cpu"]
+    run = subprocess.run(
+        [*launch, "-m", "hypersphere", "train", str(runs / "recipe.toml"), *words],
+        env=ENVIRONMENT, capture_output=True, text=True, check=False,
+    )  # fmt: skip
     assert run.returncode == 0, run.stderr
+    assert run.stdout.count("verification accuracy") == 1
+    compare_runs(runs / "two" / "arcface", tmp_path / "run")
 
 
 def test_unlabelled_images_do_not_shift_the_mean_over_processes(path: Path, tmp_path: Path) -> None:
