@@ -14,11 +14,13 @@ from hypersphere import geometry
 from hypersphere.cli import main
 from hypersphere.data import write_source
 from hypersphere.losses import OBJECTIVES
+from hypersphere.models import PRESETS
 from hypersphere.pocket import PocketFaces
 from tools import check_links, guide_pictures, recipe_keys
 
 ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text()
+EVALUATION = (ROOT / "docs" / "evaluation.md").read_text()
 
 
 def blocks(language: str) -> list[str]:
@@ -47,6 +49,18 @@ def test_readme_command(
     except SystemExit as ended:
         status = ended.code  # type: ignore[assignment]
     assert status in (0, None), capsys.readouterr().err
+
+
+def test_the_presets_of_contracts_are_listed_as_they_are() -> None:
+    listed = re.findall(r"^\| `([\w-]+)` \| (\d+)x(\d+) (RGB|BGR) \| (.*) \|$", EVALUATION, flags=re.MULTILINE)
+    assert [name for name, *_ in listed] == list(PRESETS)
+    for name, height, width, colour, values in listed:
+        preset = PRESETS[name]
+        assert (preset.input_size, preset.colour) == ((int(height), int(width)), colour.lower()), name
+        scaled = "0 to 255" if preset.std == (1.0,) else f"(x - {preset.mean[0]:g}) / {preset.std[0]:g}"
+        assert values.startswith(scaled), name
+        if preset.flip != "none":
+            assert values.endswith(f"`--flip {preset.flip}`"), name
 
 
 def test_links_lead_somewhere(tmp_path: Path) -> None:
