@@ -12,9 +12,8 @@ $(READY): pyproject.toml constraints.txt
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[dev]'
 	touch $@
 
-# Waiting threads sleep: on a busy machine torch is otherwise several times slower.
 demo: $(READY)
-	OMP_WAIT_POLICY=passive $(BIN)/hypersphere demo --out runs/demo
+	$(BIN)/hypersphere demo --out runs/demo
 
 test: lint test-minimal
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist worksteal

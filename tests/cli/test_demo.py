@@ -1,6 +1,8 @@
 """The demo, small: its table and report, and that finished and interrupted runs are taken up."""
 
+import argparse
 import json
+import os
 import re
 from dataclasses import replace
 from pathlib import Path
@@ -8,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from hypersphere.cli import main
+from hypersphere.cli import demo, main
 from hypersphere.cli.demo import run_demo
 from hypersphere.core import Progress, load_toml
 from hypersphere.evaluation import Estimate, pair_metrics, verify_pairs
@@ -52,6 +54,22 @@ def test_the_demo_and_the_demo_again(tmp_path: Path, capsys: pytest.CaptureFixtu
     run_demo(out, 3, SMALL)
     assert capsys.readouterr().out == first
     assert {path: path.stat().st_mtime_ns for path in out.rglob("*.pt")} == saved
+
+
+@pytest.mark.parametrize("own", [None, "active"])
+def test_waiting_threads_sleep_before_torch_is_imported(monkeypatch: pytest.MonkeyPatch, own: str | None) -> None:
+    class Importing:
+        @property
+        def training(self) -> None:
+            assert os.environ["OMP_WAIT_POLICY"] == (own or "passive")
+            raise KeyboardInterrupt
+
+    monkeypatch.setenv("OMP_WAIT_POLICY", own or "")
+    if own is None:
+        monkeypatch.delenv("OMP_WAIT_POLICY")
+    monkeypatch.setattr(demo, "hs", Importing())
+    with pytest.raises(KeyboardInterrupt):
+        demo.run(argparse.Namespace(out=Path("runs"), seed=0))
 
 
 def test_seconds_are_those_of_all_calls_or_unknown(tmp_path: Path) -> None:
