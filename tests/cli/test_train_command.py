@@ -9,10 +9,11 @@ from pathlib import Path
 import pytest
 
 from hypersphere.cli import main
+from hypersphere.cli.train import TrainingProgress
 from hypersphere.data import write_folder
 from hypersphere.models import load_model
 from hypersphere.pocket import PocketFaces
-from hypersphere.training import recipe_keys
+from hypersphere.training import load_recipe, recipe_keys
 from hypersphere.training.choose_recipe import ELSEWHERE
 from tests.training.small import RECIPE
 
@@ -43,6 +44,30 @@ def test_a_folder_of_people_is_trained_by_a_recipe_that_is_shown(here: Path, cap
     (here / "own.toml").write_text(text)
     assert main(["train", "own.toml", "--out", str(run), "--device", "cpu"]) == 0
     assert "finished, all 3 steps are done" in capsys.readouterr().err
+
+
+def test_people_held_out_that_leave_less_than_a_batch_are_named(here: Path, capsys: Capture) -> None:
+    write_folder(PocketFaces(num_identities=6, images_per_identity=4, size=24), here / "more", quality=90)
+    assert main(["train", "more", "--steps", "2", "--device", "cpu", "data.validation.identities=3"]) == 2
+    assert (
+        "train.batch_size=24 is more than the 12 images that are left to train on: data.validation.identities=3 holds"
+        " out the others; give train.batch_size=12 or fewer, or hold out fewer people"
+    ) in " ".join(capsys.readouterr().err.split())
+
+
+def test_progress_says_what_each_stage_trains(here: Path) -> None:
+    def titles(*settings: str) -> list[str]:
+        progress, said = TrainingProgress("small.toml"), []
+        for stage in load_recipe(here / "small.toml", settings).stages():
+            progress.expect(stage, 3, here)
+            said.append(progress.title)
+        return said
+
+    second = "second={head={name='arcface'},train={freeze_backbone=true}}"
+    assert titles(second) == ["training sphereface", "training arcface"]
+    taught = "teacher.model=models/teacher.onnx"
+    assert titles(taught) == ["training sphereface and a student of teacher.onnx"]
+    assert titles(taught, "head.loss_weight=0") == ["training a student of teacher.onnx"]
 
 
 def test_the_card_has_results_with_intervals_and_no_paths(here: Path, capsys: Capture) -> None:

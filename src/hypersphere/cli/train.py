@@ -80,7 +80,7 @@ def run_train(options: argparse.Namespace) -> Results | None:
             recipe,
             out,
             world,
-            progress=TrainingProgress(f"training {recipe.head['name']}", options.recipe),
+            progress=TrainingProgress(options.recipe),
             show=Progress,
             best=options.best,
             workers=options.workers,
@@ -137,17 +137,16 @@ class TrainingProgress(Progress):
     """A `Progress` of steps that says after which step a run goes on, and how to train a finished one for longer.
 
     Args:
-        title: what is being trained.
         recipe: how the user called it.
     """
 
-    def __init__(self, title: str, recipe: str) -> None:
-        super().__init__(title, "steps")
+    def __init__(self, recipe: str) -> None:
+        super().__init__("training", "steps")
         self.recipe, self.total, self.folder = recipe, 0, Path()
 
-    def expect(self, total: int, folder: Path) -> None:
-        """The next run has so many steps, in this folder."""
-        self.total, self.folder = total, folder
+    def expect(self, stage: Recipe, total: int, folder: Path) -> None:
+        """The next run is this stage of a recipe, with so many steps, in this folder."""
+        self.title, self.total, self.folder = _title(stage), total, folder
 
     def begin(self, done: int) -> None:
         """Say where the run goes on, and count the rate from here."""
@@ -161,6 +160,15 @@ class TrainingProgress(Progress):
                 f"  hypersphere train {self.recipe} train.start={self.folder} train.start_head=true train.steps={done}"
             )
         print(said, file=sys.stderr)
+
+
+def _title(stage: Recipe) -> str:
+    """What a stage trains: a head, a teacher's student, or both."""
+    head, teacher = stage.head["name"], stage.teacher.model
+    if teacher is None:
+        return f"training {head}"
+    told = f"a student of {Path(teacher).name}"
+    return f"training {head} and {told}" if stage.head.get("loss_weight", 1.0) else f"training {told}"
 
 
 def list_recipes(folder: Path) -> Results:

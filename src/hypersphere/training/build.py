@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import torch
 from torch import Tensor, nn
 from torch.optim.swa_utils import AveragedModel
@@ -191,6 +192,7 @@ def make_scaler(recipe: Recipe, world: World) -> torch.amp.GradScaler:
 def make_batches(recipe: Recipe, source: ImageSource, world: World) -> Batches:
     """Return the order of the images: this process's part of every batch."""
     settings, labels = recipe.train, np.asarray(source.labels)
+    _check_held_out(recipe, labels)
     share: dict[str, Any] = {"seed": settings.seed, "rank": world.rank, "world_size": world.size}
     if settings.sampler == "identity":
         identities, rest = divmod(settings.batch_size, settings.images_per_identity)
@@ -203,6 +205,19 @@ def make_batches(recipe: Recipe, source: ImageSource, world: World) -> Batches:
     if settings.sampler == "class_balanced":
         return ClassBalancedBatches(labels, settings.batch_size, **share)
     return ShuffledBatches(len(labels), settings.batch_size, **share)
+
+
+def _check_held_out(recipe: Recipe, labels: npt.NDArray[Any]) -> None:
+    """Refuse a batch that is more than the people held out leave to train on."""
+    held, settings = recipe.data.validation.identities, recipe.train
+    left = int((labels >= 0).sum()) if settings.sampler == "class_balanced" else len(labels)
+    if settings.sampler == "identity" or not held or left >= settings.batch_size:
+        return
+    raise ValueError(
+        f"train.batch_size={settings.batch_size} is more than the {left} images that are left to train on:"
+        f" data.validation.identities={held:g} holds out the others; give train.batch_size={left} or fewer, or hold out"
+        " fewer people"
+    )
 
 
 def total_steps(recipe: Recipe, batches: Batches) -> int:

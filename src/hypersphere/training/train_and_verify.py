@@ -27,10 +27,10 @@ Show = Callable[[str, str], AbstractContextManager[TrainingReporter]]
 
 
 class StageReporter(TrainingReporter, Protocol):
-    """A reporter that is told before each stage how long it is."""
+    """A reporter that is told before each stage what it trains and how long it is."""
 
-    def expect(self, total: int, folder: Path) -> None:
-        """The next run has so many steps, in this folder."""
+    def expect(self, stage: Recipe, total: int, folder: Path) -> None:
+        """The next run is this stage of a recipe, with so many steps, in this folder."""
         ...
 
 
@@ -99,7 +99,7 @@ def train_and_verify(
         with show("checking images", "images") as checking:
             told: dict[str, Any] = {"loggers": loggers(stage, place), "checking": checking} if world.is_main else {}
             trainer = Trainer(stage, place, **given, **told)
-        steps.expect(trainer.total, place)
+        steps.expect(stage, trainer.total, place)
         return trainer
 
     with progress as steps:
