@@ -144,7 +144,7 @@ def test_chunked_is_dense(kind: str, function: ScoreFunction, scalar: bool, raw:
             torch.testing.assert_close(ours, theirs, rtol=1e-10, atol=1e-12)
 
 
-@pytest.mark.parametrize("engine", ["dense", "chunked"])
+@pytest.mark.parametrize("engine", ["dense", pytest.param("chunked", marks=pytest.mark.slow)])
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("function", FUNCTIONS.values(), ids=FUNCTIONS.keys())
 def test_gradcheck(engine: str, kind: str, function: ScoreFunction) -> None:
