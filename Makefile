@@ -15,14 +15,16 @@ $(READY): pyproject.toml constraints.txt
 demo: $(READY)
 	$(BIN)/hypersphere demo --out runs/demo
 
-test: lint test-minimal
+test: $(READY)
+	$(MAKE) --jobs 2 --output-sync lint test-minimal
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist worksteal
 
 # The core dependencies alone: every extra is hidden from the import.
 test-minimal: $(READY)
 	OMP_NUM_THREADS=1 $(BIN)/python -m tests.minimal
 
-test-all: lint test-minimal
+test-all: $(READY)
+	$(MAKE) --jobs 2 --output-sync lint test-minimal
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist worksteal -m ''
 	OMP_NUM_THREADS=1 $(BIN)/python -m tests.fuzz --inputs 1000000 --table docs/robustness.md
 
