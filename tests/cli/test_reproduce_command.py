@@ -14,8 +14,8 @@ def test_list(capsys: pytest.CaptureFixture[str]) -> None:
     *lines, empty, total = capsys.readouterr().out.splitlines()
     assert (len(lines), empty) == (98, "")
     assert total.startswith("98 items: ")
-    assert lines[5].startswith("sphereface/fig6")
-    assert lines[5].endswith("test); recipe recipes/papers/sphereface-casia-sfnet64.toml]")
+    assert lines[6].startswith("sphereface/fig7")
+    assert lines[6].endswith("test); recipe recipes/papers/sphereface-casia-sfnet64.toml]")
     assert main(["reproduce", "--kind", "theory", "--paper", "normface"]) == 0
     assert capsys.readouterr().out.split()[:3] == ["normface/fig5", "theory", "held"]
 
@@ -86,4 +86,4 @@ def test_the_status_tells_of_differences_and_failures(
 
 def test_all_leaves_out_what_cannot_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["reproduce", "--all", "--kind", "real", "--paper", "sphereface2", "--out", str(tmp_path)]) == 0
-    assert "0 run, 9 left out" in capsys.readouterr().out
+    assert "0 run, 16 left out" in capsys.readouterr().out

@@ -6,10 +6,12 @@ import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import TypedDict
 
 from hypersphere.core import install_hint, is_installed
 from hypersphere.reproduce.catalogue import Entry
 from hypersphere.reproduce.experiment.evidence import settings_of
+from hypersphere.reproduce.experiment.face_records import face_runs
 from hypersphere.reproduce.experiment.run import Announce, ProgressFactory, silent, train_runs
 from hypersphere.reproduce.job import Job, find_item
 from hypersphere.reproduce.result_file import Result, write_result
@@ -57,6 +59,15 @@ def recipe_command(entry: Entry) -> str:
     return f"hypersphere train recipes/{entry.recipe}.toml data.source=PATH"
 
 
+class _How(TypedDict):
+    """What trains all runs of a call alike."""
+
+    jobs: int
+    device: str
+    progress: ProgressFactory
+    announce: Announce
+
+
 def run_entries(
     entries: Sequence[Entry], folder: str | Path, options: RunOptions | None = None
 ) -> Iterator[tuple[Entry, Result | ValueError | OSError]]:
@@ -85,15 +96,13 @@ def run_entries(
         )
         for entry in entries
     ]
-    gathered = train_runs(
-        [setting for job in jobs for setting in settings_of(job)],
-        options.seeds,
-        options.cache or folder / "cache",
-        jobs=options.jobs,
-        device=options.device,
-        progress=options.progress,
-        announce=options.announce,
-    )
+    settings = [setting for job in jobs for setting in settings_of(job)]
+    how = _How(jobs=options.jobs, device=options.device, progress=options.progress, announce=options.announce)
+    trained = [setting for setting in settings if setting.data != "faces"]
+    gathered = train_runs(trained, options.seeds, options.cache or folder / "cache", **how)
+    if options.data is not None:
+        on_record = face_runs(settings, options.seeds, options.data, **how)
+        gathered = replace(gathered, records={**gathered.records, **on_record.records})
     for job in jobs:
         options.announce(f"\n{job.entry.id}: {job.entry.title}")
         try:

@@ -21,6 +21,7 @@ from hypersphere.reproduce.job import Job, item
 from hypersphere.reproduce.outcome import Finding, Outcome
 
 Floats = npt.NDArray[np.float64]
+Subjects = tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]
 _REPLICATES = 1000
 _NOT_MEASURED = "not measured"
 PEOPLE = (
@@ -46,7 +47,9 @@ class Evidence:
         self.job, self.records = job, records
 
     def stopped(self, setting: Setting) -> str:
-        """Why a run of it stopped early; nothing where none did."""
+        """Why a run of it stopped early, or that runs are missing; nothing where all were measured."""
+        if len(self.records[setting]) < len(self.job.seeds):
+            return f"{len(self.records[setting])} of {len(self.job.seeds)} seeds are on record"
         return next((f"seed {r.seed} stopped: {r.stopped}" for r in self.records[setting] if r.stopped), "")
 
     def unfit(self, *settings: Setting) -> str:
@@ -82,8 +85,9 @@ class Evidence:
         return self.job.value(name, self.mean(setting, metric), digits=digits, note=note)
 
     def values(self, setting: Setting, name: str) -> Floats:
-        """A number of every seed; NaN where training stopped itself."""
-        return np.array([record.numbers.get(name, math.nan) for record in self.records[setting]])
+        """A number of every seed; NaN where training stopped itself or is not on record."""
+        found = [record.numbers.get(name, math.nan) for record in self.records[setting]]
+        return np.array(found + [math.nan] * (len(self.job.seeds) - len(found)))
 
     def mean(self, setting: Setting, name: str) -> float:
         """Over seeds; NaN where one of them stopped."""
@@ -121,6 +125,13 @@ class Evidence:
         """(seeds, decisions): whether each was right, or the precision of each query."""
         return np.stack([record.arrays[outcome].astype(np.float64) for record in self.records[setting]])
 
+    def subjects(self, setting: Setting, outcome: str) -> Subjects:
+        """Whose images each decision is about."""
+        if setting.data == "faces":
+            left, right = self.records[setting][0].arrays[f"{outcome} subjects"]
+            return left, right
+        return subjects_of(setting, outcome)
+
     def gain(
         self, better: Setting, worse: Setting, outcome: str = "pairs", *, against: str = "", few: int = 0
     ) -> Interval | None:
@@ -134,7 +145,7 @@ class Evidence:
         """
         if self.stopped(better) or self.stopped(worse):
             return None
-        left, right = subjects_of(better, outcome)
+        left, right = self.subjects(better, outcome)
         one, two = self.decisions(worse, against or outcome), self.decisions(better, outcome)
         chosen = left > left.max() - few if few else np.ones(len(left), dtype=bool)
         return gain_of(one[:, chosen], two[:, chosen], (left[chosen], right[chosen]))
@@ -205,7 +216,7 @@ def gain_of(worse: Floats, better: Floats, subjects: tuple[npt.ArrayLike, npt.Ar
 
 
 @functools.cache
-def _unseen_subjects(outcome: str) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+def _unseen_subjects(outcome: str) -> Subjects:
     labels = unseen_labels()
     if outcome.startswith("pairs"):
         left, right, _ = unseen_pairs()
@@ -214,7 +225,7 @@ def _unseen_subjects(outcome: str) -> tuple[npt.NDArray[np.int64], npt.NDArray[n
     return people, people
 
 
-def subjects_of(setting: Setting, outcome: str) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+def subjects_of(setting: Setting, outcome: str) -> Subjects:
     """Whose images each decision is about."""
     if outcome != "samples":
         return _unseen_subjects(outcome)
@@ -270,9 +281,9 @@ def _run(job: Job, settings: Sequence[Setting], judge: Judge) -> Outcome:
     if failures:
         raise ValueError(f"{job.entry.id}: {len(failures)} runs failed, first {failures[0]}")
     found = job.gathered.records
-    records = {setting: [found[setting.key(seed)] for seed in job.seeds] for setting in settings}
+    records = {setting: [found[k] for seed in job.seeds if (k := setting.key(seed)) in found] for setting in settings}
     outcome = judge(Evidence(job, records))
-    outcome = replace(outcome, notes=[*outcome.notes, _trained([found[key] for key in keys])])
+    outcome = replace(outcome, notes=[*outcome.notes, _trained([found[key] for key in keys if key in found])])
     lost = [s.title for s in settings if s.measure == "features" and all(r.stopped for r in records[s])]
     if not lost:
         return outcome
@@ -281,6 +292,8 @@ def _run(job: Job, settings: Sequence[Setting], judge: Judge) -> Outcome:
 
 def _trained(records: Sequence[Record]) -> str:
     """Where the runs of an item were trained, and how long each took."""
+    if not records:
+        return "No run is on record."
     seconds = [record.seconds for record in records]
     machines = ", and on ".join(sorted({record.machine for record in records}))
     shared = "; other items share some of them" if len(records) > 1 else ""

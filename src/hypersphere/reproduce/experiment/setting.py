@@ -7,10 +7,20 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from hypersphere.core import as_table, digest
-from hypersphere.training import SHIPPED_RECIPES, Recipe, load_recipe
+from hypersphere.training import SHIPPED_RECIPES, Recipe, load_recipe, run_key
 
-RECIPES = {"pocket": SHIPPED_RECIPES / "pocket" / "reproduce.toml", "mnist": SHIPPED_RECIPES / "real" / "mnist.toml"}
+RECIPES = {
+    "pocket": SHIPPED_RECIPES / "pocket" / "reproduce.toml",
+    "mnist": SHIPPED_RECIPES / "real" / "mnist.toml",
+    "faces": SHIPPED_RECIPES / "real" / "losses.toml",
+}
 """By the data."""
+FACE_FILES = (
+    "data.source=faces.tar",
+    "data.validation.pairs=lfw-pairs.txt",
+    "data.validation.images=lfw112.tar",
+)
+"""What the files of the real faces are called; a run's key knows only their names."""
 _VERSION = 2
 """Raised when the same recipe trains or is measured otherwise: records of before are then not taken for new ones."""
 
@@ -25,7 +35,8 @@ class Setting:
         measure: `people`: pairs, searches and rankings of people never seen; `classes`: new images of the classes
             trained on, with margins; `features`: those and the features themselves; `lengths`: those, and the longest
             over the shortest prototype after every step.
-        data: `pocket` faces (`recipes/pocket/reproduce.toml`) or `mnist` (`recipes/real/mnist.toml`).
+        data: `pocket` faces (`recipes/pocket/reproduce.toml`), `mnist` (`recipes/real/mnist.toml`) or real `faces`
+            (`recipes/real/losses.toml`), whose runs are those of a record file.
 
     Two settings with the same overrides and measure are one run, whatever their titles.
     """
@@ -41,6 +52,8 @@ class Setting:
 
     def key(self, seed: int) -> str:
         """What a run of this setting is filed under."""
+        if self.data == "faces":
+            return run_key(self.recipe(seed))
         table = {"recipe": as_table(self.recipe(seed)), "measure": self.measure, "version": _VERSION}
         return digest(table)
 
@@ -51,6 +64,8 @@ class Setting:
 
 @functools.cache
 def _recipe(data: str, overrides: tuple[str, ...], seed: int) -> Recipe:
+    if data == "faces":
+        return load_recipe(RECIPES[data], [*FACE_FILES, *overrides, f"train.seed={seed}"])
     engines = ["head.engine=dense"]
     if any(entry.startswith("second.head.name=") for entry in overrides):
         engines.append("second.head.engine=dense")
@@ -88,17 +103,6 @@ def unique(settings: Iterable[Setting], seeds: Sequence[int]) -> dict[str, tuple
 
 SOFTMAX = people("softmax", "softmax")
 CENTER = people("softmax + center", "softmax", "head.add.center.weight=0.003")
-A_SOFTMAX = {m: people(f"A-Softmax, m = {m}", "sphereface", f"head.margin={m}") for m in (1, 2, 3, 4)}
-
-
-def cosface(title: str, margin: float = 0.2, *more: str) -> Setting:
-    """CosFace at s = 24."""
-    return people(title, "cosface", f"head.margin={margin}", *more)
-
-
-def arcface(title: str, margin: float = 0.3, *more: str) -> Setting:
-    """ArcFace at s = 24."""
-    return people(title, "arcface", f"head.margin={margin}", *more)
 
 
 def sphereface2(
@@ -107,6 +111,3 @@ def sphereface2(
     """SphereFace2; lambda is nearer to 1 than in the paper, which suits runs of 620 steps."""
     options = (f"head.balance={balance}", f"head.scale={scale}", f"head.margin={margin}", f"head.power={power}")
     return people(title, "sphereface2", *options, *more)
-
-
-COSFACE, ARCFACE, SPHEREFACE2 = cosface("CosFace"), arcface("ArcFace"), sphereface2("SphereFace2")

@@ -1,4 +1,4 @@
-"""Largest Margins on people never seen: ranking and verification, Tables 3, 4, 8."""
+"""Largest Margins on people never seen: ranking, Tables 3 and 8."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ import numpy as np
 from hypersphere.plots import Panel, draw_panels
 from hypersphere.reproduce.experiment.drawings import curve, draw_rows
 from hypersphere.reproduce.experiment.evidence import PEOPLE, Evidence, Floats, each, experiment
-from hypersphere.reproduce.experiment.setting import ARCFACE, COSFACE, people
-from hypersphere.reproduce.experiment.verdict import most, over_seeds
+from hypersphere.reproduce.experiment.setting import people
+from hypersphere.reproduce.experiment.verdict import over_seeds
 from hypersphere.reproduce.outcome import Finding, Outcome
 
 if TYPE_CHECKING:
@@ -109,35 +109,3 @@ def ranking_by_scale(evidence: Evidence) -> Outcome:
         findings.append(evidence.judged(over_seeds(theirs - 3), each(theirs), settings, sentence=f"{rival} does not"))
     figures = {"table8": lambda: _figure(evidence)}
     return Outcome(findings=findings, figures=figures, notes=[PEOPLE, _HOW])
-
-
-_LM = people("LM-Softmax", "lm_softmax")
-_R_SM, _R_W = "head.add.sample_margin.weight=0.5", "head.add.zero_centroid.weight=1.0"
-_ADDED = {
-    "ArcFace + R_sm": (ARCFACE.but("ArcFace + R_sm", _R_SM), ARCFACE),
-    "ArcFace + R_w": (ARCFACE.but("ArcFace + R_w", _R_W), ARCFACE),
-    "CosFace + R_sm": (COSFACE.but("CosFace + R_sm", _R_SM), COSFACE),
-    "CosFace + R_w": (COSFACE.but("CosFace + R_w", _R_W), COSFACE),
-    "LM-Softmax + R_w": (_LM.but("LM-Softmax + R_w", _R_W), _LM),
-}
-
-
-@experiment("largest-margins/table4", [ARCFACE, COSFACE, _LM, *(added for added, _ in _ADDED.values())])
-def verification(evidence: Evidence) -> Outcome:
-    """Table 4: verification with R_sm and R_w."""
-    settings = [ARCFACE, COSFACE, _LM, *(added for added, _ in _ADDED.values())]
-    findings = [
-        evidence.row(setting, "pairs", paper=evidence.printed(setting.title, "AgeDB-30")) for setting in settings
-    ]
-    findings += [
-        evidence.better(added, plain, sentence=f"{name} does no harm", equal=True)
-        for name, (added, plain) in _ADDED.items()
-    ]
-    verdicts = [evidence.better(added, plain).verdict or "undecided" for added, plain in _ADDED.values()]
-    text = ", ".join(f"{name}: {verdict}" for name, verdict in zip(_ADDED, verdicts, strict=True))
-    findings.append(Finding(what="they help in most cases", ours=text, verdict=most(verdicts)))
-    findings.append(evidence.better(*_ADDED["LM-Softmax + R_w"], sentence="R_w helps LM-Softmax"))
-    figures = {"table4": lambda: draw_rows(evidence, settings, "pairs", "accuracy on unseen pairs, %")}
-    return Outcome(
-        findings=findings, figures=figures, notes=[PEOPLE, "R_sm with weight 0.5, R_w with 1; no IJB-C here."]
-    )

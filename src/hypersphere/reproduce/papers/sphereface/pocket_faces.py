@@ -1,4 +1,4 @@
-"""SphereFace on pocket faces: Figs. 2, 5, 10 and Tables 3, 4, 6."""
+"""SphereFace on pocket faces: Figs. 2, 5, 10."""
 
 from __future__ import annotations
 
@@ -11,10 +11,9 @@ from torch import Tensor
 
 from hypersphere.geometry import normalize
 from hypersphere.plots import Line, Panel, draw_features, draw_panels, draw_spheres
-from hypersphere.reproduce.experiment.drawings import draw_rows
 from hypersphere.reproduce.experiment.evidence import CLASSES, PEOPLE, Evidence, Floats, difference, experiment
 from hypersphere.reproduce.experiment.record import Record
-from hypersphere.reproduce.experiment.setting import A_SOFTMAX, CENTER, SOFTMAX, Setting, features, people
+from hypersphere.reproduce.experiment.setting import SOFTMAX, Setting, features
 from hypersphere.reproduce.experiment.verdict import of_correlation, over_seeds
 from hypersphere.reproduce.outcome import Finding, Outcome
 from hypersphere.reproduce.papers.largest_margins.imbalanced import TAILED, TAILED_COUNTS
@@ -148,78 +147,3 @@ def biases(evidence: Evidence) -> Outcome:
         sentence="the bias of a class grows with its number of images: correlation over 100 people with 60 to 3 images",
     )
     return Outcome(findings=[claim, grows], figures={"fig10": histogram}, notes=[PEOPLE])
-
-
-_MARGINS = (SOFTMAX, *A_SOFTMAX.values())
-
-
-@experiment("sphereface/table3", _MARGINS)
-def margins(evidence: Evidence) -> Outcome:
-    """Table 3: accuracy for m = 1 .. 4."""
-    columns = ("softmax", "m = 1", "m = 2", "m = 3", "m = 4")
-    findings = [
-        evidence.row(setting, "pairs", paper=f"LFW {evidence.job.entry.printed(f'LFW, {column}')}")
-        for setting, column in zip(_MARGINS, columns, strict=True)
-    ]
-    findings += [evidence.better(A_SOFTMAX[m], A_SOFTMAX[m - 1]) for m in (2, 3, 4)]
-    findings += [evidence.better(A_SOFTMAX[m], SOFTMAX, equal=True) for m in (1, 2, 3, 4)]
-    return Outcome(
-        findings=findings,
-        figures={"table3": lambda: draw_rows(evidence, _MARGINS, "pairs", "accuracy on unseen pairs, %")},
-        notes=[PEOPLE, "lambda of the annealing falls to 5, as in the released code, but by step 199."],
-    )
-
-
-_PAIRED = ("train.sampler=identity", "train.images_per_identity=4")
-_OTHERS = {
-    "Softmax Loss": SOFTMAX,
-    "Softmax+Contrastive": people("softmax + contrastive", "softmax", "head.add.contrastive.weight=0.1", *_PAIRED),
-    "Triplet Loss": people("triplet", "triplet", "head.mining=semihard", *_PAIRED),
-    "L-Softmax Loss": people("L-Softmax", "l_softmax"),
-    "Softmax+Center Loss": CENTER,
-    "SphereFace": A_SOFTMAX[4],
-}
-
-
-@experiment("sphereface/table4", list(_OTHERS.values()))
-def other_losses(evidence: Evidence) -> Outcome:
-    """Table 4: SphereFace beside five others."""
-    findings = [evidence.row(setting, "pairs", paper=evidence.printed(row, "LFW")) for row, setting in _OTHERS.items()]
-    ours = _OTHERS["SphereFace"]
-    findings += [evidence.better(ours, setting) for setting in _OTHERS.values() if setting is not ours]
-    settings = list(_OTHERS.values())
-    return Outcome(
-        findings=findings,
-        figures={"table4": lambda: draw_rows(evidence, settings, "pairs", "accuracy on unseen pairs, %")},
-        notes=[PEOPLE, "Other authors' systems of the paper's table are not trained here."],
-    )
-
-
-_ABLATION = {
-    "A: softmax with ReLU and biases": people("A: softmax, ReLU, biases", "softmax", "backbone.last_relu=true"),
-    "B: last ReLU removed": Setting("B: last ReLU removed", SOFTMAX.overrides),
-    "C: biases removed": people("C: biases removed", "softmax", "head.bias=false"),
-    "D: weights normalised": Setting("D: weights normalised", A_SOFTMAX[1].overrides),
-    "E: A-Softmax, m = 2": Setting("E: m = 2", A_SOFTMAX[2].overrides),
-    "F: A-Softmax, m = 3": Setting("F: m = 3", A_SOFTMAX[3].overrides),
-    "G: A-Softmax, m = 4": Setting("G: m = 4", A_SOFTMAX[4].overrides),
-}
-
-
-@experiment("sphereface/table6", list(_ABLATION.values()))
-def ablation(evidence: Evidence) -> Outcome:
-    """Table 6: what each change does to accuracy and to the angular Fisher score."""
-    findings = []
-    for row, setting in _ABLATION.items():
-        findings.append(evidence.row(setting, "pairs", paper=evidence.printed(row, "accuracy")))
-        printed = evidence.printed(row, "angular Fisher score")
-        findings.append(evidence.row(setting, "fisher", paper=printed))
-    steps = list(_ABLATION.values())
-    for before, after in itertools.pairwise(steps):
-        said = f"the score falls from {before.title} to {after.title}"
-        findings.append(evidence.larger("fisher", before, after, sentence=said))
-    return Outcome(
-        findings=findings,
-        figures={"table6": lambda: draw_rows(evidence, steps, "fisher", "angular Fisher score of unseen people")},
-        notes=[PEOPLE, "After a last ReLU some embeddings are zero: the score leaves these out."],
-    )

@@ -1,0 +1,174 @@
+"""Settings that train on real faces: their runs are those of a record file, which later runs add to."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import torch
+
+from hypersphere.core import whole_file
+from hypersphere.core.read_arrays import read_npz
+from hypersphere.distributed import World
+from hypersphere.reproduce.experiment.evidence import Evidence
+from hypersphere.reproduce.experiment.record import Record
+from hypersphere.reproduce.experiment.run import Announce, Gathered, ProgressFactory
+from hypersphere.reproduce.experiment.setting import FACE_FILES, Setting, unique
+from hypersphere.reproduce.outcome import Finding
+from hypersphere.training import Recipe, RecordFile, RunRecord, Task, load_recipe, run_tasks, validation_sets
+
+RECORDS, SUBJECTS = "results.jsonl", "subjects.npz"
+"""In the folder of the faces: the runs, and who is on the two images of every pair."""
+SETS = {"lfw": "on LFW", "pairs": "on people held out"}
+"""The two sets of pairs by the names of their decisions; settings were chosen on the second."""
+_TITLES = {"lfw": "lfw-pairs", "pairs": "held-out identities"}
+NOTE = (
+    "33,993 real faces of 5,741 people; [losses.md](../results/losses.md) has the recipe and what was tuned. SFNet-10 "
+    "at 56 x 56, 24 epochs, unless a row says otherwise; tested on LFW's 6,000 pairs and on 30,000 pairs of 500 people "
+    "held out of training. Gains are in points, with their interval over people and runs, and every seed's own."
+)
+
+
+def faces(title: str, head: str, *overrides: str) -> Setting:
+    """A loss on real faces."""
+    return Setting(title, (f"head.name={head}", *overrides), "verification", "faces")
+
+
+_SLOW = "optimizer.lr=0.02"
+"""The rate that was the best of three for losses whose prototypes start near zero."""
+SOFTMAX = faces("softmax", "softmax")
+A_SOFTMAX = {
+    1: faces("A-Softmax, m = 1", "modified_softmax"),
+    **{m: faces(f"A-Softmax, m = {m}", "sphereface", f"head.margin={m}") for m in (2, 3, 4)},
+}
+NORMFACE = faces("NormFace", "normface")
+COSFACE = faces("CosFace", "cosface", _SLOW)
+ARCFACE = faces("ArcFace", "arcface")
+LM_SOFTMAX = faces("LM-Softmax", "lm_softmax", _SLOW)
+SPHEREFACE_R = faces("SphereFace (R v0, m = 1.5)", "sphereface_r")
+SPHEREFACE2 = faces("SphereFace2", "sphereface2")
+
+
+def ampface(margin: float) -> Setting:
+    """AmpFace at s = 30."""
+    return faces(f"m0 = {margin:g}", "ampface", f"head.margin={margin}", _SLOW)
+
+
+def better(
+    evidence: Evidence, better: Setting, worse: Setting, *, sentence: str = "", equal: bool = False
+) -> list[Finding]:
+    """That one setting is better than another (or no worse), on each of the two sets of pairs."""
+    said = sentence or f"{better.title} is {'at least as good as' if equal else 'better than'} {worse.title}"
+    return [
+        evidence.better(better, worse, outcome, sentence=f"{said}, {where}", equal=equal)
+        for outcome, where in SETS.items()
+    ]
+
+
+def rows(evidence: Evidence, settings: Mapping[str, Setting], column: str = "") -> list[Finding]:
+    """Accuracy of settings on the two sets of pairs; beside that on LFW the paper's number of a row and column."""
+    found = []
+    for row, setting in settings.items():
+        printed = evidence.printed(row, column) if column else ""
+        found.append(evidence.row(setting, "lfw", paper=printed))
+        found.append(evidence.row(setting, "pairs", data="held-out people"))
+    return found
+
+
+def face_runs(
+    settings: Sequence[Setting],
+    seeds: Sequence[int],
+    folder: Path,
+    *,
+    jobs: int,
+    device: str,
+    progress: ProgressFactory,
+    announce: Announce,
+) -> Gathered:
+    """The runs of settings that a folder has on record; where it holds the faces too, the others are trained now.
+
+    Args:
+        settings, seeds, jobs, device, progress, announce: as of `train_runs`.
+        folder: with `results.jsonl` and `subjects.npz`, or with the faces: `faces.tar`, `lfw-pairs.txt`, `lfw112.tar`.
+    """
+    wanted = unique((setting for setting in settings if setting.data == "faces"), seeds)
+    if not wanted:
+        return Gathered()
+    record = RecordFile(folder / RECORDS)
+    left = {key: run for key, run in wanted.items() if key not in record.records}
+    there = all((folder / entry.partition("=")[2]).is_file() for entry in FACE_FILES)
+    if left and there:
+        announce(f"{len(left)} runs to train on real faces ({len(wanted) - len(left)} more are on record)")
+        _train(left, folder, record, jobs=jobs, device=device, progress=progress)
+    elif left:
+        names = ", ".join(entry.partition("=")[2] for entry in FACE_FILES)
+        announce(f"{len(left)} of {len(wanted)} runs are not on record; with {names} in {folder} they would be trained")
+    if there and not (folder / SUBJECTS).is_file():
+        write_subjects(folder)
+    subjects = read_subjects(folder / SUBJECTS)
+    return Gathered({key: _as_record(record.records[key], subjects) for key in wanted if key in record.records})
+
+
+def _train(
+    left: Mapping[str, tuple[Setting, int]],
+    folder: Path,
+    record: RecordFile,
+    *,
+    jobs: int,
+    device: str,
+    progress: ProgressFactory,
+) -> None:
+    with tempfile.TemporaryDirectory() as place, progress("training", "runs") as bar:
+        tasks = [
+            Task(setting.title, _in_folder(setting, seed, folder), Path(place) / key)
+            for key, (setting, seed) in left.items()
+        ]
+        world = World(device=torch.device(device))
+        for done, result in enumerate(run_tasks(tasks, world, {"workers": 1, "compile": False}, jobs=jobs), start=1):
+            record.add(result)
+            bar(done, len(tasks))
+
+
+def _in_folder(setting: Setting, seed: int, folder: Path) -> Recipe:
+    """The recipe of a run with the paths of a folder, and its images on the card where there is one."""
+    files = [f"{key}={folder / name}" for key, _, name in (entry.partition("=") for entry in FACE_FILES)]
+    place = [] if torch.cuda.is_available() else ["data.device=cpu"]
+    overrides = [*files, *place, *setting.overrides, f"train.seed={seed}"]
+    return load_recipe("real/losses", overrides)
+
+
+def write_subjects(folder: Path) -> None:
+    """Number the people of the two sets of pairs, so that records can be judged where the faces are not at hand."""
+    recipe = _in_folder(SOFTMAX, 0, folder)
+    arrays = {unseen.title: np.stack(unseen.subjects).astype(np.int16) for unseen in validation_sets(recipe)}
+    with whole_file(folder / SUBJECTS) as partial:
+        np.savez_compressed(partial, **{name: arrays[title] for name, title in _TITLES.items()})  # type: ignore[arg-type]
+
+
+def read_subjects(path: Path) -> dict[str, npt.NDArray[np.int64]]:
+    """(2, pairs) who is on the left and on the right images of each set."""
+    if not path.is_file():
+        raise ValueError(f"{path}: there is no such file; --data docs/results/losses has runs on record")
+    found = read_npz(path)
+    if missing := [name for name in SETS if name not in found or found[name].ndim != 2 or len(found[name]) != 2]:
+        raise ValueError(f"{path}: no array of two rows named {', '.join(missing)}")
+    return {name: found[name].astype(np.int64) for name in SETS}
+
+
+def _as_record(run: RunRecord, subjects: Mapping[str, npt.NDArray[np.int64]]) -> Record:
+    """A run on record in the form of the others: accuracies in per cent, decisions and whom they are about."""
+    numbers: dict[str, float] = {}
+    arrays: dict[str, npt.NDArray[Any]] = {}
+    if run.train_accuracy is not None:
+        numbers["train accuracy"] = 100 * run.train_accuracy
+    if run.norm is not None:
+        numbers["norm"] = run.norm
+    for name, title in _TITLES.items() if run.scores else ():
+        score, people = run.scores[title], subjects[name]
+        numbers[name] = 100 * score.accuracy
+        arrays[name], arrays[f"{name} subjects"] = score.decisions(people.shape[1]), people
+    return Record(run.cell, run.seed, run.seconds, run.machine, run.stopped, numbers, arrays)

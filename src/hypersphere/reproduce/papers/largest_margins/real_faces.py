@@ -1,0 +1,38 @@
+"""Largest Margins on real faces: Table 4."""
+
+from __future__ import annotations
+
+from hypersphere.reproduce.experiment.drawings import draw_rows
+from hypersphere.reproduce.experiment.evidence import Evidence, experiment
+from hypersphere.reproduce.experiment.face_records import ARCFACE, COSFACE, LM_SOFTMAX, NOTE, SETS, better, rows
+from hypersphere.reproduce.experiment.verdict import most
+from hypersphere.reproduce.outcome import Finding, Outcome
+
+_R_SM, _R_W = "head.add.sample_margin.weight=0.5", "head.add.zero_centroid.weight=1.0"
+_ADDED = {
+    "ArcFace + R_sm": (ARCFACE.but("ArcFace + R_sm", _R_SM), ARCFACE),
+    "ArcFace + R_w": (ARCFACE.but("ArcFace + R_w", _R_W), ARCFACE),
+    "CosFace + R_sm": (COSFACE.but("CosFace + R_sm", _R_SM), COSFACE),
+    "CosFace + R_w": (COSFACE.but("CosFace + R_w", _R_W), COSFACE),
+    "LM-Softmax + R_w": (LM_SOFTMAX.but("LM-Softmax + R_w", _R_W), LM_SOFTMAX),
+}
+_SETTINGS = {setting.title: setting for setting in (ARCFACE, COSFACE, LM_SOFTMAX, *(new for new, _ in _ADDED.values()))}
+
+
+@experiment("largest-margins/table4", list(_SETTINGS.values()))
+def verification(evidence: Evidence) -> Outcome:
+    """Table 4: verification with R_sm and R_w."""
+    findings = rows(evidence, _SETTINGS, "LFW")
+    for name, (added, plain) in _ADDED.items():
+        findings += better(evidence, added, plain, sentence=f"{name} does no harm", equal=True)
+    for outcome, where in SETS.items():
+        verdicts = [evidence.better(added, plain, outcome).verdict or "undecided" for added, plain in _ADDED.values()]
+        text = ", ".join(f"{name}: {verdict}" for name, verdict in zip(_ADDED, verdicts, strict=True))
+        findings.append(Finding(what=f"they help in most cases, {where}", ours=text, verdict=most(verdicts)))
+    findings += better(evidence, *_ADDED["LM-Softmax + R_w"], sentence="R_w helps LM-Softmax")
+    settings = list(_SETTINGS.values())
+    return Outcome(
+        findings=findings,
+        figures={"table4": lambda: draw_rows(evidence, settings, "lfw", "accuracy on LFW, %")},
+        notes=[NOTE, "s = 30; R_sm with weight 0.5, R_w with 1, which the paper does not print."],
+    )
