@@ -144,10 +144,15 @@ def test_chunked_is_dense(kind: str, function: ScoreFunction, scalar: bool, raw:
             torch.testing.assert_close(ours, theirs, rtol=1e-10, atol=1e-12)
 
 
-@pytest.mark.parametrize("engine", ["dense", pytest.param("chunked", marks=pytest.mark.slow)])
+WHOLE = [pytest.param(engine, False, marks=pytest.mark.slow) for engine in ("dense", "chunked")]
+
+
+@pytest.mark.parametrize(("engine", "random_direction"), [("dense", True), ("chunked", True), *WHOLE])
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("function", FUNCTIONS.values(), ids=FUNCTIONS.keys())
-def test_gradcheck(engine: str, kind: str, function: ScoreFunction) -> None:
+def test_gradcheck(engine: str, random_direction: bool, kind: str, function: ScoreFunction) -> None:
+    """Along a random direction of each input; in the slow tests by every number of it."""
+    torch.manual_seed(0)
     tensors = problem(2)
     inputs = tuple(value.requires_grad_() for value in tensors.values())
 
@@ -161,7 +166,7 @@ def test_gradcheck(engine: str, kind: str, function: ScoreFunction) -> None:
         )
         return result.value, result.target
 
-    assert torch.autograd.gradcheck(reduced, inputs)
+    assert torch.autograd.gradcheck(reduced, inputs, fast_mode=random_direction)
 
 
 def test_detached_functions_have_the_derivative_of_the_weight_held_constant() -> None:
