@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from hypersphere.cli import main
 from hypersphere.data.images import encode
 from hypersphere.pocket import PocketFaces
 
@@ -52,7 +53,10 @@ def test_letters_that_the_output_does_not_know(list_of_pairs: Path) -> None:
     assert "codec" not in got.stderr
 
 
-def test_a_device_that_is_not_there(tmp_path: Path) -> None:
+def test_a_device_that_is_not_there(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("torch.cuda.is_available", lambda: False)
     (tmp_path / "m.onnx").touch()
     for person in ("Ada", "Bob"):
         (tmp_path / "faces" / person).mkdir(parents=True)
@@ -60,8 +64,8 @@ def test_a_device_that_is_not_there(tmp_path: Path) -> None:
         (tmp_path / "faces" / person / "2.jpg").write_bytes(encode(PocketFaces(2, 2, size=16).read(1), 95))
     pairs = ("Ada/1.jpg Ada/2.jpg 1 0", "Bob/1.jpg Bob/2.jpg 1 1", "Ada/1.jpg Bob/1.jpg 0 0", "Ada/2.jpg Bob/2.jpg 0 1")
     (tmp_path / "pairs.txt").write_text("\n".join(pairs))
-    images = f"--model {tmp_path}/m.onnx --images {tmp_path}/faces"
-    got = _run(f"evaluate pairs --pairs {tmp_path}/pairs.txt {images} --device cuda", CUDA_VISIBLE_DEVICES="")
-    assert got.returncode == 2, got.stderr
-    assert "Traceback" not in got.stderr
-    assert "device='cuda': there is no CUDA device" in got.stderr
+    images = ["--model", f"{tmp_path}/m.onnx", "--images", f"{tmp_path}/faces"]
+    assert main(["evaluate", "pairs", "--pairs", f"{tmp_path}/pairs.txt", *images, "--device", "cuda"]) == 2
+    said = capsys.readouterr().err
+    assert "Traceback" not in said
+    assert "device='cuda': there is no CUDA device" in said
