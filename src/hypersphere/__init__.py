@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from hypersphere.heads import Head, PairLoss, create_head, create_loss, list_heads
     from hypersphere.models import Embedder, load_model
     from hypersphere.optim import RowAdamW, RowSGD
-    from hypersphere.recognition import align_face, load_detector
+    from hypersphere.recognition import align_face, load_detector, open_gallery
 
 __all__ = [
     "Embedder",
@@ -67,6 +67,7 @@ __all__ = [
     "load_model",
     "losses",
     "models",
+    "open_gallery",
     "optim",
     "plots",
     "pml",
@@ -93,6 +94,7 @@ _OWNERS = {
     "list_protocols": "evaluation.protocols",
     "load_detector": "recognition",
     "load_model": "models",
+    "open_gallery": "recognition",
 }
 """The room of each name that is not a room itself."""
 

@@ -1,0 +1,32 @@
+"""Galleries: templates of people behind one contract, in SQLite, PostgreSQL or Milvus."""
+
+from hypersphere.recognition.gallery.addresses import open_gallery, restore_gallery
+from hypersphere.recognition.gallery.driver import (
+    AuditEntry,
+    Candidate,
+    Damage,
+    DuplicateTemplate,
+    Gallery,
+    GalleryDamaged,
+    GalleryInfo,
+    GalleryMismatch,
+    GalleryUnavailable,
+    contract_digest,
+)
+from hypersphere.recognition.gallery.exact_search import ExactSearch
+
+__all__ = [
+    "AuditEntry",
+    "Candidate",
+    "Damage",
+    "DuplicateTemplate",
+    "ExactSearch",
+    "Gallery",
+    "GalleryDamaged",
+    "GalleryInfo",
+    "GalleryMismatch",
+    "GalleryUnavailable",
+    "contract_digest",
+    "open_gallery",
+    "restore_gallery",
+]
