@@ -18,7 +18,7 @@ def reduce_chunked(inputs: ReductionInputs, chunk_size: int | None = None) -> Re
 
     A `rounded` inputs's products are of bfloat16 factors and results; all else, and the target's score, is float32.
     """
-    size = chunk_size or _default_chunk_size(inputs.embeddings)
+    size = max(1, (chunk_size or _default_chunk_size(inputs.embeddings)) // inputs.reduction.subcenters)
     target, value, index = _Chunked.apply(inputs, size, *inputs.differentiable)  # type: ignore[no-untyped-call]
     return Reduced(target, value, index if inputs.reduction.kind == "max" else None)
 
@@ -67,12 +67,16 @@ class _Chunk:
     """The scores of one run of classes, and what they make."""
 
     def __init__(self, inputs: ReductionInputs, buffer: Tensor, start: int, stop: int) -> None:
-        x = inputs.embeddings
+        x, several = inputs.embeddings, inputs.reduction.subcenters
         self.inputs = inputs
-        self.classes = slice(start, stop)
-        self.prototypes = _Unit(inputs, inputs.prototypes[start:stop])
-        self.scores = buffer[: x.shape[0] * (stop - start)].view(x.shape[0], stop - start)
+        self.classes, self.rows = slice(start, stop), slice(several * start, several * stop)
+        self.prototypes = _Unit(inputs, inputs.prototypes[self.rows])
+        width = several * (stop - start)
+        self.scores = buffer[: x.shape[0] * width].view(x.shape[0], width)
         _multiply(x, self.prototypes.unit.T, inputs.rounded, self.scores)
+        self.nearest: Tensor | None = None
+        if several > 1:
+            self.scores, self.nearest = self.scores.view(x.shape[0], stop - start, several).max(2)
         column = inputs.labels - start
         self.inside = ((column >= 0) & (column < stop - start))[:, None]
         self.column = column.clamp(0, stop - start - 1)[:, None]
@@ -80,7 +84,10 @@ class _Chunk:
     def target_scores(self) -> Tensor:
         """(N, 1): the score of the row's own class where that is in this chunk, else 0."""
         if self.inputs.rounded:
-            exact = torch.linalg.vecdot(self.inputs.embeddings, self.prototypes.unit[self.column[:, 0]])[:, None]
+            row = self.column
+            if self.nearest is not None:
+                row = self.inputs.reduction.subcenters * row + self.nearest.gather(1, row)
+            exact = torch.linalg.vecdot(self.inputs.embeddings, self.prototypes.unit[row[:, 0]])[:, None]
             return torch.where(self.inside, exact, 0.0)
         return torch.where(self.inside, self.scores.gather(1, self.column), 0.0)
 
@@ -88,6 +95,13 @@ class _Chunk:
         """Write `number` where a row meets its own class."""
         kept = matrix.gather(1, self.column)
         return matrix.scatter_(1, self.column, torch.where(self.inside, number, kept))
+
+    def to_rows(self, grad: Tensor) -> Tensor:
+        """The gradients of the classes' scores as those of their prototypes': all of it goes to the nearest one."""
+        if self.nearest is None:
+            return grad
+        spread = grad.new_zeros(*grad.shape, self.inputs.reduction.subcenters)
+        return spread.scatter_(2, self.nearest[..., None], grad[..., None]).flatten(1)
 
     def terms(self) -> Tensor:
         """scale f(score) + offset + bias. Uses up the scores: they may be overwritten."""
@@ -101,8 +115,9 @@ class _Chunk:
 
 
 def _chunks(inputs: ReductionInputs, size: int) -> Iterator[_Chunk]:
-    rows, classes = inputs.embeddings.shape[0], inputs.prototypes.shape[0]
-    buffer = inputs.embeddings.new_empty(rows * min(size, classes))
+    several = inputs.reduction.subcenters
+    rows, classes = inputs.embeddings.shape[0], inputs.prototypes.shape[0] // several
+    buffer = inputs.embeddings.new_empty(rows * min(size, classes) * several)
     for start in range(0, classes, size):
         yield _Chunk(inputs, buffer, start, min(start + size, classes))
 
@@ -207,14 +222,14 @@ class _Gradients:
         grad.mul_(grad_value * inputs.scale * plain)
         if not isinstance(derivative, float):
             grad.mul_(derivative)
-        chunk.put_at_labels(grad, grad_target)
+        grad = chunk.to_rows(chunk.put_at_labels(grad, grad_target))
         if self.x is not None:
             if inputs.rounded:
                 self.x += _multiply(grad, chunk.prototypes.unit, True)
             else:
                 self.x.addmm_(grad, chunk.prototypes.unit)
         if self.prototypes is not None:
-            self._add_prototypes(chunk, grad, self.prototypes[chunk.classes])
+            self._add_prototypes(chunk, grad, self.prototypes[chunk.rows])
 
     def add_max(self, grad_target: Tensor, grad_value: Tensor, index: Tensor) -> None:
         """Add the gradients of a maximum: each row meets its own class and one other, O(N d) in all."""
@@ -237,15 +252,25 @@ class _Gradients:
 
     def _add_rows(self, classes: Tensor, coefficient: Callable[[Tensor], Tensor]) -> Tensor:
         """Add the gradients of one score per row, coefficient(score) each; returns the (N, 1) scores."""
-        x, classes = self.inputs.embeddings, classes.clamp(min=0)
-        chosen = _Unit(self.inputs, self.inputs.prototypes[classes])
+        x, rows = self.inputs.embeddings, self._nearest_rows(classes.clamp(min=0))
+        chosen = _Unit(self.inputs, self.inputs.prototypes[rows])
         score = (x * chosen.unit).sum(1, keepdim=True)
         grad = coefficient(score)
         if self.x is not None:
             self.x += grad * chosen.unit
         if self.prototypes is not None:
-            self.prototypes.index_add_(0, classes, chosen.through_norm(grad * x).to(self.prototypes.dtype))
+            self.prototypes.index_add_(0, rows, chosen.through_norm(grad * x).to(self.prototypes.dtype))
         return score
+
+    def _nearest_rows(self, classes: Tensor) -> Tensor:
+        """(N,): of the prototypes of one class for each row, the row of that with the largest score."""
+        several = self.inputs.reduction.subcenters
+        if several == 1:
+            return classes
+        rows = several * classes[:, None] + torch.arange(several, device=classes.device)
+        unit = _Unit(self.inputs, self.inputs.prototypes[rows.flatten()]).unit.view(*rows.shape, -1)
+        best = torch.linalg.vecdot(unit, self.inputs.embeddings[:, None]).argmax(1, keepdim=True)
+        return rows.gather(1, best)[:, 0]
 
     def _add_prototypes(self, chunk: _Chunk, grad: Tensor, out: Tensor) -> None:
         x, rounded = self.inputs.embeddings, self.inputs.rounded

@@ -17,6 +17,9 @@ def reduce_dense(inputs: ReductionInputs) -> Reduced:
         unit = normalize(prototypes.detach() if reduction.unit_gradients else prototypes, reduction.eps)
         prototypes = unit + (prototypes - prototypes.detach()) if reduction.unit_gradients else unit
     scores = product(x, prototypes)
+    if reduction.subcenters > 1:
+        several = reduction.subcenters
+        scores = scores.view(len(x), scores.shape[1] // several, several).max(2).values
     if scores.shape[1] == 0:
         return _reduce_no_class(scores, inputs)
     inside, own = inputs.labels[:, None] >= 0, inputs.labels.clamp(min=0)[:, None]

@@ -4,7 +4,8 @@ For a row i with label y the term of class j is
 
     n_ij = scale_i f(score_ij) + offset_i + bias_j,
 
-score_ij being the inner product of embedding i and prototype j, and f a score function. An engine reduces the terms of
+score_ij being the inner product of embedding i and prototype j, and f a score function; with K prototypes of every
+class (sub-centres) it is the largest of the K inner products. An engine reduces the terms of
 all j != y (of all j where the label is -1), and returns score_iy as well. Everything that depends on the label is left
 to ordinary autograd on that one number per row.
 """
@@ -37,6 +38,7 @@ class Reduction:
         normalize_embeddings: divide every embedding by its norm as well: every score is a cosine.
         unit_gradients: give the gradient of the normalised prototypes, and leave the normalisation's part of it
             (NormFace eq. 4) to the optimizer.
+        subcenters: prototypes of every class, side by side: the score of a class is the largest of theirs.
     """
 
     kind: Kind
@@ -46,10 +48,11 @@ class Reduction:
     eps: float = EPS
     normalize_embeddings: bool = False
     unit_gradients: bool = False
+    subcenters: int = 1
 
 
 class ReductionInputs(NamedTuple):
-    """The tensors of one reduction: scale and offset are (N, 1) or (1, 1), bias is (C,).
+    """The tensors of one reduction: scale and offset are (N, 1) or (1, 1), bias is (C,), prototypes are (C K, d).
 
     `fixed_scale` is the scale where it is a number, and so known without waiting for a device; `rounded` lets the
     chunked engine multiply in bfloat16.

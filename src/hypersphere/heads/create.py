@@ -69,6 +69,7 @@ def create_head(
     sample: float | None = None,
     unbiased: bool = False,
     unit_gradients: bool = False,
+    subcenters: int = 1,
     reduction: str = "mean",
     validate: bool = True,
     device: torch.device | str | None = None,
@@ -100,6 +101,10 @@ def create_head(
         unbiased: weigh the sampled classes, so that sums over the negatives keep their mean.
         unit_gradients: let `weight.grad` be the gradient of the normalised prototypes, for a step of
             `RowSGD(unit_eps=head.eps)`, which takes it through the normalisation in the same pass.
+        subcenters: K prototypes of every class, learned; a sample meets the nearest of each (Deng et al., Sub-center
+            ArcFace, ECCV 2020, eq. 4). For labels with noise: wrong images of a class gather at a prototype of their
+            own. `weight` is then (K num_classes, dim), a class's prototypes side by side. For `cosface`, `arcface`,
+            `ampface` and `unified`; not with `add`, `shard`, `sample`; the fused engine leaves it to the chunked one.
         reduction: `mean` over the batch, or `none`: a loss for every row, 0 where the mean leaves it out (label -1).
         validate: look for NaN, infinity and labels out of range in every call, for which a GPU is waited for. False
             skips these checks of values (no GPU sync); shapes and dtypes are checked in any case.
@@ -127,6 +132,9 @@ def create_head(
     for each in objectives:
         _check_objective(each, reduction, unit_gradients)
     fixed = fixed_prototypes(prototypes, num_classes, dim)
+    if check_integer("subcenters", subcenters, 1) > 1:
+        others = {"add": bool(add), "shard": shard is not None, "sample": sample is not None}
+        _check_subcenters(objective, others | {"prototypes": fixed is not None}, subcenters)
     norm = check_norm(prototype_norm, renormalize, fixed is None, objectives)
     sharding = None if shard is None else ClassShards(shard, num_classes, device)
     if fixed is not None:
@@ -134,7 +142,7 @@ def create_head(
     else:
         draw = partial(draw_rows_, norm=norm, normalized=objective.normalizes_prototypes)
         if sharding is None:
-            rows = draw(torch.empty(num_classes, dim, device=device, dtype=dtype))
+            rows = draw(torch.empty(num_classes * subcenters, dim, device=device, dtype=dtype))
         else:
             rows = sharding.draw(torch.empty(0, dim, device=device, dtype=dtype), draw)
     weight = rows if sharding is None else sharding.to_dtensor(rows)
@@ -159,6 +167,7 @@ def create_head(
         unit_gradients=unit_gradients,
         reduction=reduction,
         validate=validate,
+        subcenters=subcenters,
     )
 
 
@@ -206,6 +215,18 @@ def _check_objective(objective: Objective, reduction: str, unit_gradients: bool)
         raise ValueError(f"reduction='none': {objective.name} is one number of the whole batch, not one per sample")
     if unit_gradients and not (objective.normalizes_prototypes and objective.depends_on_scores_only):
         raise ValueError(f"unit_gradients=True: {objective.name} depends on more than scores with unit prototypes")
+
+
+def _check_subcenters(objective: Objective, others: Mapping[str, bool], subcenters: int) -> None:
+    """Refuse several prototypes of a class where the loss, or another option, knows of one."""
+    if not objective.takes_subcenters:
+        raise ValueError(
+            f"subcenters={subcenters}: {objective.name} has one prototype per class; cosface, arcface, ampface and"
+            " unified take several"
+        )
+    for name, given in others.items():
+        if given:
+            raise ValueError(f"subcenters={subcenters} goes without {name}: that is about one prototype per class")
 
 
 def _objective(name: str, sizes: Mapping[str, int], options: Mapping[str, Any]) -> Objective:

@@ -16,6 +16,7 @@ from hypersphere.heads.sampling import Sampler
 from hypersphere.heads.start import scale_rows_
 from hypersphere.heads.validate import check_embeddings, check_labels, check_rows, to_compute_dtype
 from hypersphere.losses import Batch, Logits, Objective, ShardedBatch
+from hypersphere.losses.logits import largest_of_each
 
 _DRAWS = "sampler._extra_state"
 _DEFAULT = EngineOptions()
@@ -33,6 +34,7 @@ class Head(nn.Module):
         renormalize_to: the norm that `advance()` brings the prototypes back to; None leaves their norms alone.
         engine_options: which engine reduces over the negatives, and how.
         eps, unit_gradients, reduction, validate: as of `create_head`.
+        subcenters: prototypes of every class, which stand side by side in `weight`.
 
     Inputs:
         embeddings (N, dim) of any floating dtype, and integer labels (N,), -1 for none of these classes.
@@ -54,9 +56,11 @@ class Head(nn.Module):
         unit_gradients: bool = False,
         reduction: str = "mean",
         validate: bool = True,
+        subcenters: int = 1,
     ) -> None:
         super().__init__()
-        self.num_classes = len(weight) if sharding is None else sharding.num_classes
+        self.subcenters = subcenters
+        self.num_classes = len(weight) // subcenters if sharding is None else sharding.num_classes
         self.dim = weight.shape[1]
         if isinstance(weight, nn.Parameter):
             self.weight = weight
@@ -149,6 +153,8 @@ class Head(nn.Module):
     def cosines(self, embeddings: Tensor) -> Tensor:
         """(N, num_classes): the cosine of every embedding and prototype, for looking, not for training.
 
+        Of a class with several prototypes it is the largest cosine.
+
         Where the classes are sharded, all processes call it, each with its own rows.
         """
         check_embeddings(embeddings, self.dim, values=self.validate)
@@ -156,7 +162,9 @@ class Head(nn.Module):
         with torch.autocast(embeddings.device.type, enabled=False):
             unit = normalize(to_local(self.weight).to(dtype), self.eps)
             x = normalize(embeddings.to(dtype), self.eps)
-            return x @ unit.T if self.sharding is None else self.sharding.products(x, unit)
+            if self.sharding is not None:
+                return self.sharding.products(x, unit)
+            return largest_of_each(x @ unit.T, self.subcenters)
 
     def full_state_dict(self) -> dict[str, Tensor]:
         """The state dict with the classes of all processes, plain tensors on the CPU; all processes call it.
@@ -183,8 +191,8 @@ class Head(nn.Module):
         return self.sharding.full_tensor(self.weight, keep=self.sharding.group.rank == 0)
 
     def prototypes(self, count: int) -> Tensor:
-        """The first `count` prototypes; where they are sharded, all processes ask for them."""
-        weight = self.weight.detach()
+        """One prototype of each of the first `count` classes; where they are sharded, all processes ask for them."""
+        weight = self.weight.detach()[:: self.subcenters]
         return weight[:count] if self.sharding is None else self.sharding.first_rows(weight, count)
 
     @torch.no_grad()
@@ -225,6 +233,7 @@ class Head(nn.Module):
             rows=rows,
             validate=self.validate,
             unit_gradients=self.unit_gradients,
+            subcenters=self.subcenters,
         )
         return batch if self.sharding is None else ShardedBatch.gather(batch, self.sharding, wire)
 
@@ -264,4 +273,6 @@ class Head(nn.Module):
     def extra_repr(self) -> str:
         fixed = "" if isinstance(self.weight, nn.Parameter) else ", fixed prototypes"
         shards = "" if self.sharding is None else f", sharded over {self.sharding.group.size} processes"
-        return f"dim={self.dim}, num_classes={self.num_classes}, engine={self.engine_options.engine!r}{fixed}{shards}"
+        several = "" if self.subcenters == 1 else f", subcenters={self.subcenters}"
+        sizes = f"dim={self.dim}, num_classes={self.num_classes}{several}"
+        return f"{sizes}, engine={self.engine_options.engine!r}{fixed}{shards}"

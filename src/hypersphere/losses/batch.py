@@ -39,6 +39,7 @@ class Batch:
         validate: whether the values of `rows` are looked at.
         sample: which of the classes the prototypes are; all of them without it.
         unit_gradients: the prototypes' gradient is that of their unit vectors.
+        subcenters: prototypes of every class, side by side in `prototypes`.
     """
 
     embeddings: Tensor
@@ -51,11 +52,12 @@ class Batch:
     validate: bool = True
     sample: Sample | None = None
     unit_gradients: bool = False
+    subcenters: int = 1
 
     @property
     def num_classes(self) -> int:
         """The number of classes that a sum over classes stands for, those of other processes included."""
-        return len(self.prototypes) if self.weighting is None else self.weighting.classes
+        return len(self.prototypes) // self.subcenters if self.weighting is None else self.weighting.classes
 
     @property
     def weighting(self) -> Sample | None:
@@ -170,6 +172,7 @@ class Batch:
             normalize_embeddings=normalize_embeddings,
             eps=self.eps,
             unit_gradients=self.unit_gradients,
+            subcenters=self.subcenters,
         )
         return self._reduce(reduction, scale, offset, bias)
 
@@ -233,6 +236,8 @@ class Objective(nn.Module):
     sums_over_classes: ClassVar[bool] = False
     """Whether a row's loss is a sum over classes whose terms need one prototype each: then sharded classes exchange
     nothing but that sum."""
+    takes_subcenters: ClassVar[bool] = False
+    """Whether a class may have several prototypes: the loss must see them through `Batch.reduce` alone."""
     options: Mapping[str, Any] = MappingProxyType({})
     """The keywords it was made with, to be shown."""
 

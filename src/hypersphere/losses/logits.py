@@ -41,7 +41,8 @@ class Logits:
             x = normalize(x, batch.eps)
         if self.normalize_prototypes:
             prototypes = normalize(prototypes, batch.eps)
-        logits = _column(self.scale) * self.score_function.value(x @ prototypes.T)
+        scores = largest_of_each(x @ prototypes.T, batch.subcenters)
+        logits = _column(self.scale) * self.score_function.value(scores)
         if self.offset is not None:
             logits = logits + _column(self.offset)
         return logits if self.bias is None else logits + self.bias
@@ -57,6 +58,11 @@ class Logits:
             normalize_embeddings=self.normalize_embeddings,
             normalize_prototypes=self.normalize_prototypes,
         )
+
+
+def largest_of_each(scores: Tensor, subcenters: int) -> Tensor:
+    """(N, C): the largest of every class's `subcenters` scores, which stand side by side."""
+    return scores if subcenters == 1 else scores.view(len(scores), scores.shape[1] // subcenters, subcenters).amax(2)
 
 
 def _column(value: Tensor | float) -> Tensor | float:

@@ -21,9 +21,11 @@ class MarginSoftmax(SampleLoss):
       = softplus( log sum_{j != y} e^{s g(cos_j)} - s f(cos_y) )
 
     A subclass writes f, its margin, in `with_margin`. g is SphereFace2's similarity adjustment, cos_j itself unless
-    `power` is given, and max(0, g) with the wrong-class ReLU.
+    `power` is given, and max(0, g) with the wrong-class ReLU. With K prototypes of every class (the head's
+    `subcenters`), cos_j is the largest of its K cosines (Sub-center ArcFace, eq. 4).
     """
 
+    takes_subcenters = True
     step: Tensor
 
     def __init__(
@@ -294,6 +296,7 @@ class CurricularFace(MarginSoftmax):
         >>> head = hs.create_head("curricularface", dim=512, num_classes=85_742)
     """
 
+    takes_subcenters = False
     t: Tensor
 
     def __init__(

@@ -50,6 +50,7 @@ def fusible(inputs: ReductionInputs) -> bool:
     x, w, function = inputs.embeddings, inputs.prototypes, inputs.reduction.score_function
     known = isinstance(function, Similarity | CircleNegative | Modulated)
     narrow = x.dtype == torch.float32 and w.dtype in (torch.float32, torch.bfloat16, torch.float16)
+    known = known and inputs.reduction.subcenters == 1
     return known and narrow and x.device == w.device and x.numel() > 0 and w.numel() > 0
 
 
