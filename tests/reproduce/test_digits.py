@@ -21,7 +21,7 @@ from hypersphere.reproduce.experiment.run import Gathered, silent, train_and_mea
 from hypersphere.reproduce.papers.largest_margins.digits import ROWS, Row
 from hypersphere.reproduce.papers.normface.digits import mixed_up
 from hypersphere.reproduce.papers.sphereface.digits import spread
-from hypersphere.training.trainer import TrainingReporter
+from hypersphere.training.logs import TrainingReporter
 
 REAL = Path(__file__).parents[2] / "shared" / "data" / "mnist.npz"
 

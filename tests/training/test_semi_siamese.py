@@ -2,6 +2,7 @@
 
 import copy
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -97,9 +98,15 @@ def test_the_queue_is_the_identities_seen_last() -> None:
     assert len(set(seen.tolist())) == 6
 
 
-@pytest.mark.parametrize("queue", [6, 4])
-def test_a_stopped_run_resumed_was_never_stopped(path: Path, tmp_path: Path, queue: int) -> None:
-    settings = [*SETTINGS, f"train.semi_siamese={queue}", "train.batch_size=8", "train.accumulate=2"]
+@pytest.mark.parametrize(
+    "gallery",
+    [
+        ["train.semi_siamese=6"],
+        ["train.semi_siamese=4", "train.gallery_ema=0.5", "train.gallery_view=plain", "data.device=cpu"],
+    ],
+)
+def test_a_stopped_run_resumed_was_never_stopped(path: Path, tmp_path: Path, gallery: list[str]) -> None:
+    settings = [*SETTINGS, *gallery, "train.batch_size=8", "train.accumulate=2"]
     recipe = load_recipe(path, settings)
     Trainer(recipe, tmp_path / "whole").run()
     for stop in (3, 17):
@@ -107,6 +114,30 @@ def test_a_stopped_run_resumed_was_never_stopped(path: Path, tmp_path: Path, que
     Trainer(recipe, tmp_path / "parts").run()
     assert same(final(tmp_path / "whole"), final(tmp_path / "parts"))
     assert read_log(tmp_path / "whole" / "log.jsonl") == read_log(tmp_path / "parts" / "log.jsonl")
+
+
+def test_a_gallery_of_its_own_has_its_own_decay_and_sees_plain_images(path: Path, tmp_path: Path) -> None:
+    settings = [*SETTINGS, "train.semi_siamese=9", "train.gallery_ema=0.0", "train.gallery_view=plain"]
+    settings += ["data.device=cpu", "augment.mean=[0.1,0.2,0.3]", "augment.std=0.25", "train.steps=3"]
+    trainer = Trainer(load_recipe(path, settings), tmp_path / "run")
+    assert trainer.semi_siamese is not None
+    seen: list[Tensor] = []
+    plain_loss = trainer.semi_siamese.loss
+
+    def spying(embeddings: Tensor, images: Tensor, *rest: Any) -> Tensor:
+        seen.append(images)
+        return plain_loss(embeddings, images, *rest)
+
+    trainer.semi_siamese.loss = spying  # type: ignore[method-assign,assignment]
+    trainer.run()
+    for step, images in enumerate(seen):
+        raw = trainer.source.batch(trainer.images.batches.batch_at(step)).double() / 255
+        wanted = (raw - torch.tensor([0.1, 0.2, 0.3], dtype=torch.float64).view(1, 3, 1, 1)) / 0.25
+        torch.testing.assert_close(images.double(), wanted, rtol=1e-5, atol=1e-5)
+    gallery, network = trainer.averages["gallery"].module, trainer.backbone
+    for own, trained in zip(gallery.parameters(), network.parameters(), strict=True):
+        assert torch.equal(own, trained)
+    assert not torch.equal(next(trainer.averages["average"].module.parameters()), next(network.parameters()))
 
 
 def test_it_learns_and_leaves_prototypes_that_tell_identities_apart(path: Path, tmp_path: Path) -> None:
@@ -130,6 +161,8 @@ def test_it_learns_and_leaves_prototypes_that_tell_identities_apart(path: Path, 
         (["train.semi_siamese=5"], r"train\.semi_siamese=5 must be at least the 6 identities of a batch"),
         (["train.semi_siamese=9", "train.images_per_identity=3"], r"two images of each identity"),
         (["train.semi_siamese=9", "train.mixup=0.2"], r"goes without train\.mixup"),
+        (["train.semi_siamese=9", "train.gallery_view=plain"], r"gallery_view=plain needs images in memory"),
+        (["train.gallery_ema=0.9"], r"train\.gallery_ema and train\.gallery_view belong to train\.semi_siamese"),
         (["train.semi_siamese=9", "head.sample=0.5"], r"head\.sample is about learned prototypes"),
     ],
 )

@@ -19,6 +19,8 @@ from hypersphere.training.teacher import Teacher, TeacherSettings, cached_target
 from tests.models.networks import linear_onnx
 from tests.training.small import RECIPE, final, same
 
+PLAIN = torch.autocast("cpu", enabled=False)
+
 
 @pytest.fixture
 def teacher(tmp_path: Path) -> Path:
@@ -77,7 +79,7 @@ def test_the_loss_is_the_cosine_to_what_the_teacher_sees(
     made = make(TeacherSettings(model=str(teacher), weight=2.5), source, tmp_path, augment=augment)
     seen = augment(source.batch(range(6)), torch.Generator())
     student = torch.randn(6, 8, generator=torch.Generator().manual_seed(1)).requires_grad_()
-    loss = made.loss(student, seen, torch.arange(6), torch.autocast("cpu", enabled=False))
+    loss = made.loss(student, made.embed(seen, torch.arange(6), PLAIN))
     loss.backward()
     value, gradient = reference(student, plain(source, weights), 2.5)
     assert float(loss.detach()) == pytest.approx(value, rel=1e-5)
@@ -93,7 +95,7 @@ def test_cached_targets_are_the_sum_of_an_image_and_its_mirror_image(teacher: Pa
     assert made.targets is not None
     np.testing.assert_allclose(made.targets.numpy(), wanted, rtol=1e-4, atol=1e-3)
     student, chosen = torch.randn(3, 8, generator=torch.Generator().manual_seed(1)), torch.tensor([4, 0, 5])
-    loss = made.loss(student, torch.zeros(3, 3, 16, 16), chosen, torch.autocast("cpu", enabled=False))
+    loss = made.loss(student, made.embed(torch.zeros(3, 3, 16, 16), chosen, PLAIN))
     assert float(loss) == pytest.approx(reference(student, wanted[chosen.numpy()], 1.0)[0], rel=1e-4)
 
 
@@ -132,6 +134,7 @@ def test_a_cache_is_never_used_for_other_images_or_another_model(teacher: Path, 
         ["teacher.views=augmented", "head.loss_weight=0", "train.accumulate=2", "train.ema=0.9"],
         ["teacher.views=augmented", "teacher.weight=5.0", "train.mixup=0.4", "train.precision=bfloat16"],
         ["teacher.views=cached", "train.sampler=identity", "train.images_per_identity=3", "data.device=cpu"],
+        ["teacher.centers=true", "teacher.weight=0", "head.name=cosface", "train.accumulate=2"],
     ],
 )
 def test_a_stopped_student_resumed_was_never_stopped(
@@ -219,3 +222,62 @@ def test_grey_teachers_take_grey_images(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match=r"the teacher grey\.onnx takes grey images: use data\.grey=true"):
         make(settings, images(), tmp_path)
     assert make(settings, images(channels=1), tmp_path).channels == 1
+
+
+def test_centres_move_as_adadistill_says_in_float64(teacher: Path, tmp_path: Path) -> None:
+    """Identity 1 has two images in the batch, identity 4 none, and one image belongs to nobody."""
+    made = make(TeacherSettings(model=str(teacher), centers=True), images(), tmp_path)
+    drawn = torch.Generator().manual_seed(0)
+    centers, students = torch.randn(5, 8, generator=drawn), torch.randn(6, 8, generator=drawn)
+    targets = torch.randn(6, 8, generator=drawn)
+    students[1], targets[2] = 0.7 * targets[1] + 0.1 * students[1], 3 * centers[2]
+    labels = torch.tensor([0, 1, 2, -1, 1, 3])
+    before, wanted = centers.double(), centers.double()
+
+    def cosine(a: torch.Tensor, b: torch.Tensor) -> float:
+        return float(a.double() @ b.double() / a.double().norm() / b.double().norm())
+
+    moved: dict[int, list[torch.Tensor]] = {}
+    for student, target, label in zip(students, targets, labels.tolist(), strict=True):
+        if label >= 0:
+            unit = target.double() / target.double().norm()
+            share = min(1, max(1e-6, cosine(student, unit) * min(1, max(1e-6, cosine(before[label], unit)))))
+            moved.setdefault(label, []).append(share * before[label] + (1 - share) * unit)
+    for label, rows in moved.items():
+        wanted[label] = sum(rows) / len(rows)
+    made.move_centers(centers, students, targets, labels)
+    torch.testing.assert_close(centers, wanted.float(), rtol=1e-5, atol=1e-6)
+    assert torch.equal(centers[4], before[4].float())
+
+
+def test_a_student_of_centres_learns_no_prototypes_and_its_centres_are_the_teachers(
+    teacher: Path, path: Path, tmp_path: Path
+) -> None:
+    settings = [f"teacher.model={teacher}", "teacher.views=cached", "teacher.centers=true", "head.name=cosface"]
+    trainer = Trainer(load_recipe(path, settings), tmp_path / "run")
+    assert not list(trainer.head.parameters())
+    start = trainer.head.weight.clone()
+    trainer.run()
+    assert trainer.teacher is not None
+    assert trainer.teacher.targets is not None
+    labels = torch.from_numpy(np.asarray(trainer.source.labels))
+    unit = torch.nn.functional.normalize(trainer.teacher.targets, dim=1)
+    means = torch.stack([unit[labels == label].mean(0) for label in range(trainer.source.num_classes)])
+    alike = torch.cosine_similarity(trainer.head.weight, means)
+    assert float(alike.min()) > 0.9 > float(torch.cosine_similarity(start, means).max())
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        (["teacher.centers=true", "head.loss_weight=0"], r"head\.loss_weight, with teacher\.centers,=0"),
+        (["teacher.centers=true", "train.mixup=0.2"], r"teacher\.centers goes without train\.mixup"),
+        (["teacher.centers=true", "head.sample=0.5"], r"head\.sample is about learned prototypes"),
+        (["teacher.weight=0"], r"weight=0 must be positive"),
+    ],
+)
+def test_centres_that_do_not_go_with_another_setting_are_refused(
+    teacher: Path, path: Path, settings: list[str], message: str
+) -> None:
+    with pytest.raises(ValueError, match=message):
+        load_recipe(path, [f"teacher.model={teacher}", *settings])

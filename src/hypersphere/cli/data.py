@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import hypersphere as hs
 from hypersphere.cli.output import Results
-from hypersphere.cli.parser import add_device
-from hypersphere.core import Progress, choose_device, refuse_existing
+from hypersphere.cli.parser import add_device, model_path
+from hypersphere.core import Progress, check_range, choose_device, refuse_existing
 
 if TYPE_CHECKING:
     from hypersphere.data import ImageSource
@@ -77,6 +77,7 @@ def add_command(commands: Any) -> None:
     converter.add_argument("--to-split", choices=SPLITS, metavar="NAME", help=f"OUT's split: {', '.join(SPLITS)}")
     converter.set_defaults(run="data:convert")
     _add_overlap(actions)
+    _add_doubtful(actions)
 
 
 def _add_source(parser: argparse.ArgumentParser) -> None:
@@ -133,6 +134,28 @@ def _add_overlap(actions: Any) -> None:
     )
     add_device(parser)
     parser.set_defaults(run="data:overlap")
+
+
+def _add_doubtful(actions: Any) -> None:
+    parser = actions.add_parser(
+        "doubtful",
+        help="images that may not show the person they are filed under",
+        description="List the images whose embedding has a low cosine with the centre of the other images of their "
+        "identity. Training leaves them out with data.exclude=OUT. Choose a model that has not learned these labels by "
+        "heart: one of few epochs, or of other people.",
+    )
+    _add_source(parser)
+    parser.add_argument("out", metavar="OUT", type=Path, help="the list; must not exist yet")
+    parser.add_argument(
+        "--model", type=model_path, required=True, metavar="M", help="a model or the folder of a run, or `starter`"
+    )
+    parser.add_argument("--contract", metavar="C", help="of an ONNX file")
+    parser.add_argument(
+        "--threshold", type=float, default=0.0, metavar="COSINE", help="images below it are listed (%(default)s)"
+    )
+    parser.add_argument("--resize", action="store_true", help="resize images to the model's size")
+    add_device(parser)
+    parser.set_defaults(run="data:doubtful")
 
 
 def inspect(options: argparse.Namespace) -> Results:
@@ -222,6 +245,28 @@ def overlap(options: argparse.Namespace) -> Results:
         print(named if options.model else f"{i:>8}{j:>8}{cosine:>8.3f}")
     found = [{"first": names[0][i], "second": names[1][j], "cosine": cosine} for i, j, cosine in pairs]
     return Results({"pairs": found})
+
+
+def doubtful(options: argparse.Namespace) -> Results:
+    """Write the list of images that are far from the others of their identity."""
+    refuse_existing(options.out)
+    check_range("--threshold", options.threshold, -1, 1)
+    source = _open(options)
+    if not source.num_classes:
+        raise ValueError(f"{options.source}: its images have no identities")
+    device = choose_device(options.device)
+    (model,) = hs.training.open_models(options.model, contract=options.contract, device=device)
+    fitted = model.fitted(source, resize=options.resize, resize_option="--resize")
+    with Progress("embedding", "images") as progress:
+        embeddings = hs.evaluation.embed(model, fitted, progress=progress)
+    cosines = hs.data.center_cosines(embeddings.numpy(), source.labels)
+    found = hs.data.write_doubtful(options.out, source, cosines, options.threshold)
+    print(f"{found.compared:,} of {len(source):,} images have others of their identity to be compared with")
+    for share, cosine in found.percentiles.items():
+        print(f"{share:>4} % of them have a cosine below {cosine:.3f}")
+    count, gone = len(found.indices), found.identities
+    print(f"{options.out}: {count:,} images below {options.threshold:g}, all there are of {gone:,} identities")
+    return Results({"out": options.out, "images": count, "identities": gone, "percentiles": found.percentiles})
 
 
 def _mean_embeddings(options: argparse.Namespace) -> tuple[list[Any], list[Any]]:

@@ -3,6 +3,7 @@
 from hypersphere.data.augment import Augmentation
 from hypersphere.data.convert import FORMATS, NOT_WRITTEN, guess_format, open_source, write_source
 from hypersphere.data.corrupt import imbalance, long_tailed_counts, noisy_labels, step_counts, unlabelled
+from hypersphere.data.doubtful import center_cosines, read_doubtful, write_doubtful
 from hypersphere.data.every_image import open_every_image
 from hypersphere.data.file_access import is_image_name
 from hypersphere.data.fit import Fitted
@@ -80,6 +81,7 @@ __all__ = [
     "TarSource",
     "UnreadableImage",
     "batch",
+    "center_cosines",
     "check_readable",
     "cutmix",
     "decode",
@@ -97,6 +99,7 @@ __all__ = [
     "open_every_image",
     "open_mnist",
     "open_source",
+    "read_doubtful",
     "read_entries",
     "read_idx",
     "read_some",
@@ -108,6 +111,7 @@ __all__ = [
     "unreadable_among",
     "without_unreadable",
     "write_cifar",
+    "write_doubtful",
     "write_folder",
     "write_idx",
     "write_list",

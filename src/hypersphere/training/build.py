@@ -110,12 +110,13 @@ def make_head(recipe: Recipe, source: ImageSource, start: Path | None, world: Wo
         options["class_counts"] = np.bincount(labels[labels >= 0], minlength=source.num_classes).tolist()
     options.setdefault("precision", None if recipe.train.precision == "float32" else recipe.train.precision)
     options.setdefault("validate", False)
-    dim, moved = recipe.backbone["dim"], recipe.train.semi_siamese is not None
+    queued = recipe.train.semi_siamese is not None
+    dim, moved = recipe.backbone["dim"], queued or recipe.teacher.centers
     if moved:
         options["prototypes"] = starting_prototypes(source.num_classes, dim)
         options.pop("prototype_norm", None)  # a recipe of learned prototypes may be the base
     head = create_head(dim=dim, num_classes=source.num_classes, **options)
-    if moved:
+    if queued:
         remember(head)
     if head.sampler is not None and head.sharding is None and world.size > 1:
         raise ValueError(
@@ -227,6 +228,12 @@ def total_steps(recipe: Recipe, batches: Batches) -> int:
         return settings.steps
     assert settings.epochs is not None
     return max(1, math.ceil(settings.epochs * batches.batches_per_epoch))
+
+
+def make_averages(recipe: Recipe, network: nn.Module) -> dict[str, AveragedModel]:
+    """Return the moving averages of a run: the `average` that is its model, the `gallery` of semi-siamese training."""
+    decays = {"average": recipe.train.ema, "gallery": recipe.train.gallery_ema}
+    return {name: make_average(network, decay) for name, decay in decays.items() if decay is not None}
 
 
 def make_average(network: nn.Module, decay: float) -> AveragedModel:

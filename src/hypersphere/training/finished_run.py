@@ -172,6 +172,7 @@ def _named(table: dict[str, Any]) -> dict[str, Any]:
     """The table of a recipe with names of files and not their paths, which concern nobody else."""
     data, teacher = table["data"], table["teacher"]
     paths = [(data, "source"), (data["validation"], "pairs"), (data["validation"], "images"), (teacher, "model")]
+    paths.append((data, "exclude"))
     for place, key in paths:
         if place.get(key):
             place[key] = Path(place[key]).name

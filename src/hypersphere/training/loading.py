@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from hypersphere.core import Reporter
-from hypersphere.data import ImageSource, InMemory, Prefetcher, ProcessPrefetcher
+from hypersphere.data import Augmentation, ImageSource, InMemory, Prefetcher, ProcessPrefetcher
 from hypersphere.distributed import World
 from hypersphere.training.build import make_batches
 from hypersphere.training.recipe import Recipe
@@ -73,6 +73,12 @@ class TrainingImages:
             images = self._augmented(images.to(self.device, non_blocking=True), step)
             labels = labels.to(self.device, non_blocking=True)
         return images, labels
+
+    def plain(self, indices: Tensor) -> Tensor:
+        """Return images of the source, normalised and not augmented, on the device of the network."""
+        images = self.source.batch(indices.numpy()).to(self.device, non_blocking=True)
+        normalised = Augmentation(mean=self.recipe.augment.mean, std=self.recipe.augment.std)
+        return normalised(images, torch.Generator()).contiguous(memory_format=torch.channels_last)
 
     def _augmented(self, images: Tensor, step: int) -> Tensor:
         """Augment images, each as it would be if one process saw the whole batch."""

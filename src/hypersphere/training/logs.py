@@ -32,6 +32,16 @@ def values_in_words(values: Mapping[str, float]) -> str:
     return ", ".join(text.format(values[name]) for name, text in _WORDS.items() if name in values)
 
 
+class TrainingReporter(Protocol):
+    """Shows how a run goes, as `Progress` does."""
+
+    def begin(self, done: int) -> None:
+        """Training starts now, after so many steps of an earlier call."""
+
+    def __call__(self, done: int, total: int, note: str = "") -> None:
+        """`done` of `total` steps are done; `note` has the log values in words."""
+
+
 class Logger(Protocol):
     """Where the records of a run are written."""
 

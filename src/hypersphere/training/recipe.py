@@ -84,6 +84,8 @@ class DataSettings:
         minority: mu, the share of small classes of `step`.
         label_noise: share of the labels of each class that are altered.
         most_images: only the so many identities with most images.
+        exclude: a list of images to leave out of training, as `hypersphere data doubtful` writes it. Which identities
+            are held out for validation, and their images, stay the same.
         device: read all images once, before the run, and hold their bytes there: `cuda` for sets that fit the card,
             `cpu` for the machine's memory. By default images are read when their step comes.
         validation: what the run is scored on.
@@ -105,6 +107,7 @@ class DataSettings:
     minority: float = 0.5
     label_noise: float = 0.0
     most_images: int | None = None
+    exclude: str | None = None
     device: str | None = None
     validation: ValidationSettings = field(default_factory=ValidationSettings)
     seed: int = 0
@@ -181,6 +184,9 @@ class TrainSettings:
         cutmix: alpha of CutMix, 1 in its paper; 0 likewise. With both, a fair coin of each batch chooses one.
         semi_siamese: train with prototypes that are the moving average's embeddings of other images; the negatives are
             so many identities, those seen last. For data with few images of each identity.
+        gallery_ema: decay of the average that gives these prototypes, which is 1 / (1 - decay) steps behind; `ema` by
+            default, and then the two are one.
+        gallery_view: what that average sees: `augmented`, the images that the network sees; or `plain`, as they are.
         log_every, checkpoint_every: in steps; the end is always saved.
         keep: checkpoints to keep.
         start: what to begin from: a file with a backbone's weights, or the folder of a run. The weights of an
@@ -203,6 +209,8 @@ class TrainSettings:
     mixup: float | None = None
     cutmix: float | None = None
     semi_siamese: int | None = None
+    gallery_ema: float | None = None
+    gallery_view: str = "augmented"
     log_every: int = 20
     checkpoint_every: int = 200
     keep: int = 3
@@ -237,8 +245,10 @@ class TrainSettings:
             raise ValueError("start_head needs start, the folder of the run that the head comes from")
         if self.shift_batch_norm and not self.freeze_backbone:
             raise ValueError("shift_batch_norm belongs to freeze_backbone=true: otherwise the statistics move anyway")
-        if self.ema is not None:
-            check_range("ema", self.ema, 0, 1)
+        check_choice("gallery_view", self.gallery_view, ("augmented", "plain"))
+        for name in ("ema", "gallery_ema"):
+            if getattr(self, name) is not None:
+                check_range(name, getattr(self, name), 0, 1)
         for name in ("mixup", "cutmix"):
             if getattr(self, name) is not None:
                 check_range(name, getattr(self, name), 0)
@@ -291,7 +301,7 @@ class Recipe:
             if getattr(self.train, name) and self.before_neck:
                 raise ValueError(f"train.{name} mixes identities, which losses before_neck compare: choose one of them")
         check_teaching(self.teacher, self.train, self.head)
-        check_semi_siamese(self.train, self.head)
+        check_semi_siamese(self.train, self.head, self.data.device is not None)
         self.stages()
 
     def head_options(self) -> dict[str, Any]:

@@ -6,8 +6,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 from hypersphere.training.finished_run import Trained
+from hypersphere.training.logs import TrainingReporter
 from hypersphere.training.recipe import Recipe
-from hypersphere.training.trainer import Trainer, TrainingReporter
+from hypersphere.training.trainer import Trainer
 
 Making = Callable[[Recipe, Path], Trainer]
 

@@ -44,8 +44,8 @@ def resume(trainer: Trainer) -> None:
     trainer.scaler.load_state_dict(state["scaler"])
     trainer.images.batches.load_state_dict(state["batches"])
     trainer.monitor.load_state_dict(state["monitor"])
-    if trainer.average is not None:
-        trainer.average.module.load_state_dict(state["average"])
+    for average, kept in trainer.averages.items():
+        kept.module.load_state_dict(state[average])
     trainer.step = step
 
 
@@ -70,7 +70,8 @@ def save(trainer: Trainer, score: float | None) -> None:
         "scaler": trainer.scaler.state_dict(),
         "batches": trainer.images.batches.state_dict(),
         "monitor": trainer.monitor.state_dict(),
-        "average": None if trainer.average is None else trainer.average.module.state_dict(),
+        "average": None,
+        **{average: kept.module.state_dict() for average, kept in trainer.averages.items()},
     }
     trainer.checkpoints.save(trainer.step, state, score)
 

@@ -10,6 +10,10 @@ l any loss of the library on the prototypes W. The rows of all identities of the
 rows are what g said of these identities when they came last. No gradient goes into W. The negatives are the identities
 seen last, as many as the queue is long, each once, so that nobody is a negative of himself. (The released code queues
 images instead, and draws no identity that is in the queue.)
+
+With a decay d the average is 1 / (1 - d) steps behind. The published 0.999 goes with 71,000 steps; `train.gallery_ema`
+gives g a decay of its own, apart from that of the average that is saved. `train.gallery_view = "plain"` shows g the
+images as they are, so that a prototype is not that of an augmented image.
 """
 
 from __future__ import annotations
@@ -53,7 +57,7 @@ class SemiSiamese:
 
         Args:
             embeddings: of the trained network, (2 n, dim), the two of an identity side by side.
-            images: what it saw.
+            images: of the same, what the gallery network sees.
             labels: (2 n,).
             autocast: the precision of the network.
         """
@@ -108,15 +112,18 @@ def remember(head: Head) -> None:
     head.register_buffer("seen", torch.arange(-head.num_classes, 0))
 
 
-def check_semi_siamese(train: Any, head: Mapping[str, Any]) -> None:
+def check_semi_siamese(train: Any, head: Mapping[str, Any], held: bool) -> None:
     """Raise ValueError where the settings of a run cannot be had together.
 
     Args:
         train: `TrainSettings`.
         head: the recipe's table of the head.
+        held: whether the images are held in memory.
     """
     queue, key = train.semi_siamese, "train.semi_siamese"
     if queue is None:
+        if train.gallery_ema is not None or train.gallery_view != "augmented":
+            raise ValueError(f"train.gallery_ema and train.gallery_view belong to {key}, the length of its queue")
         return
     check_range(key, queue, 2)
     if train.sampler != "identity" or train.images_per_identity != VIEWS:
@@ -125,8 +132,10 @@ def check_semi_siamese(train: Any, head: Mapping[str, Any]) -> None:
         raise ValueError(f"{key} needs the moving average whose embeddings are the prototypes: train.ema=0.999")
     if queue < train.batch_size // VIEWS:
         raise ValueError(f"{key}={queue} must be at least the {train.batch_size // VIEWS} identities of a batch")
+    if train.gallery_view == "plain" and not held:
+        raise ValueError("train.gallery_view=plain needs images in memory, to have them twice: data.device=cuda or cpu")
     if train.mixup or train.cutmix or train.freeze_backbone:
         raise ValueError(f"{key} goes without train.mixup, train.cutmix and train.freeze_backbone")
-    for name in ("sharded", "sample", "prototypes", "renormalize", "unit_gradients"):
+    for name in ("sharded", "sample", "subcenters", "prototypes", "renormalize", "unit_gradients"):
         if head.get(name):
             raise ValueError(f"head.{name} is about learned prototypes: {key} has none")

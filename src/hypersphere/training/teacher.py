@@ -3,6 +3,16 @@
 The loss is the mean over the batch of 1 - cos(f(x), t(x)), f the student and t the teacher. The student's embeddings
 are as wide as the teacher's: it is trained in the teacher's own space, so nothing is learned only to be thrown away,
 and its embeddings may be compared with the teacher's.
+
+With `centers`, the head's prototypes are no parameters but centres of the teacher's embeddings (AdaDistill, Boutros et
+al., ECCV 2024): an image x of identity y with the teacher's unit embedding t moves its centre before the loss,
+
+    w_y <- a w_y + (1 - a) t,    a = clip(cos(f(x), t) clip(cos(w_y, t), e, 1), e, 1),    e = 1e-6.
+
+While the student knows little, a is small and the centre is the teacher's last word on one image; as it learns, the
+centre becomes a mean of many, in which images that are far from it (hard or mislabelled ones) count more slowly. Of
+several images of an identity in a batch, the centre is the mean of what each would make of it (the released code keeps
+one of them).
 """
 
 from __future__ import annotations
@@ -22,11 +32,12 @@ from torch import Tensor, nn
 from hypersphere.core import Reporter, check_choice, check_positive, whole_file
 from hypersphere.core.read_arrays import read_npz
 from hypersphere.data import Augmentation, ImageSource
-from hypersphere.distributed import World
+from hypersphere.distributed import Group, World
 from hypersphere.geometry import normalize
 from hypersphere.models import Embedder, UnsupportedOperator, load_model
 
 _CHUNK = 256
+_LEAST_SHARE = 1e-6
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -39,7 +50,9 @@ class TeacherSettings:
         contract: of an ONNX file: a preset such as `opencv-sface`, or a file; by default that beside the model.
         views: what the teacher sees: `augmented`, the very images that the student sees, at every step; or `cached`,
             every training image once, as it is, and its mirror image (the target is the sum of both embeddings).
-        weight: of the loss 1 - cos(student, teacher); `head.loss_weight` is that of the head's, and may be 0 here.
+        weight: of the loss 1 - cos(student, teacher); `head.loss_weight` is that of the head's. Either may be 0 here,
+            this one with `centers`.
+        centers: let the head's prototypes be centres of the teacher's embeddings (AdaDistill) instead of learned ones.
         cache: file of the cached embeddings; `teacher.npz` in the run's folder by default. It states which model and
             which images it was made of, and is made anew for others.
     """
@@ -48,13 +61,15 @@ class TeacherSettings:
     contract: str | None = None
     views: str = "augmented"
     weight: float = 1.0
+    centers: bool = False
     cache: str | None = None
 
     def __post_init__(self) -> None:
         check_choice("views", self.views, ("augmented", "cached"))
-        check_positive("weight", self.weight)
-        for name in ("contract", "cache"):
-            if getattr(self, name) is not None and self.model is None:
+        if self.weight != 0 or not self.centers:
+            check_positive("weight", self.weight)
+        for name in ("contract", "cache", "centers"):
+            if getattr(self, name) not in (None, False) and self.model is None:
                 raise ValueError(f"{name} belongs to a teacher: give teacher.model=PATH")
         if self.cache is not None and self.views != "cached":
             raise ValueError(f"cache={self.cache!r} belongs to views='cached', not {self.views!r}")
@@ -87,6 +102,7 @@ class Teacher:
         progress: Reporter | None = None,
     ) -> None:
         self.weight, self.cosine, device = settings.weight, torch.tensor(torch.nan), world.device
+        self.group = Group(torch.distributed.group.WORLD) if world.size > 1 else None  # type: ignore[arg-type]
         embedder = load_teacher(settings, str(device))
         _check_fit(embedder, dim, source)
         self.targets: Tensor | None = None
@@ -107,26 +123,57 @@ class Teacher:
         if compile and device.type == "cuda":
             self.network = torch.compile(self.network)
 
-    def loss(
-        self, embeddings: Tensor, images: Tensor, indices: Tensor, autocast: AbstractContextManager[Any]
-    ) -> Tensor:
-        """Return the weighted mean of 1 - cos over a part of a batch.
+    @torch.no_grad()
+    def embed(self, images: Tensor, indices: Tensor, autocast: AbstractContextManager[Any]) -> Tensor:
+        """Return the teacher's embeddings of a part of a batch, (B, dim).
 
         Args:
-            embeddings: the student's, (B, dim).
             images: what the student saw, as it saw them.
             indices: which images of the source they are, (B,).
             autocast: the precision of the network.
         """
-        with torch.no_grad():
-            target = self.targets[indices.to(self.targets.device)] if self.targets is not None else None
-            if target is None:
-                with autocast:
-                    target = self.network(self.prepared(images))
+        if self.targets is not None:
+            return self.targets[indices.to(self.targets.device)]
+        with autocast:
+            embedded: Tensor = self.network(self.prepared(images))
+        return embedded
+
+    def loss(self, embeddings: Tensor, targets: Tensor) -> Tensor:
+        """Return the weighted mean of 1 - cos over a part of a batch.
+
+        Args:
+            embeddings: the student's, (B, dim).
+            targets: of the same images, what `embed` gave.
+        """
         with torch.autocast(embeddings.device.type, enabled=False):
-            cosines = (normalize(embeddings) * normalize(target.to(embeddings.dtype))).sum(1)
+            cosines = (normalize(embeddings) * normalize(targets.to(embeddings.dtype))).sum(1)
         self.cosine = cosines.detach().mean()
         return self.weight * (1 - cosines).mean()
+
+    @torch.no_grad()
+    def move_centers(self, centers: Tensor, embeddings: Tensor, targets: Tensor, labels: Tensor) -> None:
+        """Move the centres of the identities of a part of a batch, in place; every process moves those of all.
+
+        Args:
+            centers: (num_classes, dim).
+            embeddings: the student's, (B, dim).
+            targets: of the same images, what `embed` gave.
+            labels: (B,); one labelled -1 moves nothing.
+        """
+        targets = normalize(targets.float())
+        alike = (normalize(embeddings.float()) * targets).sum(1, keepdim=True)
+        if self.group is not None:
+            gathered = (self.group.all_gather(each).flatten(0, 1) for each in (alike, targets, labels))
+            alike, targets, labels = gathered
+        known = labels >= 0
+        alike, targets, labels = alike[known], targets[known], labels[known]
+        before = centers[labels].float()
+        central = (normalize(before) * targets).sum(1, keepdim=True).clamp(_LEAST_SHARE, 1)
+        share = (alike * central).clamp(_LEAST_SHARE, 1)
+        sums, counts = torch.zeros_like(centers, dtype=torch.float32), centers.new_zeros(len(centers), 1)
+        sums.index_add_(0, labels, share * before + (1 - share) * targets)
+        counts.index_add_(0, labels, torch.ones_like(share, dtype=counts.dtype))
+        centers.copy_(torch.where(counts > 0, sums / counts.clamp(min=1), centers))
 
     def prepared(self, images: Tensor) -> Tensor:
         """Images as the student reads them, as the teacher does: its channels, its order, its mean and deviation."""
@@ -238,6 +285,8 @@ def check_teaching(settings: TeacherSettings, train: Any, head: Mapping[str, Any
         head: its table of the head.
     """
     weight = head.get("loss_weight", 1.0)
+    if settings.centers:
+        _check_centers(weight, train, head)
     if settings.model is None:
         check_positive("head.loss_weight", weight)
         return
@@ -247,3 +296,13 @@ def check_teaching(settings: TeacherSettings, train: Any, head: Mapping[str, Any
         raise ValueError("a teacher teaches the backbone: leave train.freeze_backbone out")
     if settings.views == "cached" and (train.mixup or train.cutmix):
         raise ValueError("train.mixup and train.cutmix make images that no cache holds: use teacher.views=augmented")
+
+
+def _check_centers(weight: float, train: Any, head: Mapping[str, Any]) -> None:
+    """Raise ValueError where prototypes that are the teacher's centres do not go with another setting."""
+    check_positive("head.loss_weight, with teacher.centers,", weight)
+    if train.mixup or train.cutmix or train.semi_siamese is not None:
+        raise ValueError("teacher.centers goes without train.mixup, train.cutmix and train.semi_siamese")
+    for name in ("sharded", "sample", "subcenters", "prototypes", "renormalize", "unit_gradients"):
+        if head.get(name):
+            raise ValueError(f"head.{name} is about learned prototypes: with teacher.centers there are none")

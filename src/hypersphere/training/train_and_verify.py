@@ -16,10 +16,10 @@ from hypersphere.evaluation import Verification
 from hypersphere.models import CARD_FILE
 from hypersphere.training.checkpoints import Checkpoints
 from hypersphere.training.finished_run import Trained, load_run, run_card
-from hypersphere.training.logs import Logger
+from hypersphere.training.logs import Logger, TrainingReporter
 from hypersphere.training.recipe import Recipe, ValidationSettings, load_recipe
 from hypersphere.training.recipe_stages import train_recipe
-from hypersphere.training.trainer import Trainer, TrainingReporter
+from hypersphere.training.trainer import Trainer
 from hypersphere.training.validation import NO_VALIDATION, validation_sets
 
 Show = Callable[[str, str], AbstractContextManager[TrainingReporter]]

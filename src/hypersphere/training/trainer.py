@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -20,7 +20,7 @@ from hypersphere.training.batch_norm import estimate_anew, is_lagging, keeps_sta
 from hypersphere.training.build import (
     check_parts,
     check_split,
-    make_average,
+    make_averages,
     make_backbone,
     make_head,
     make_neck_losses,
@@ -33,7 +33,7 @@ from hypersphere.training.build import (
 from hypersphere.training.checkpoints import Checkpoints, Snapshots
 from hypersphere.training.finished_run import Trained, write_model
 from hypersphere.training.loading import Loaded, Loader, TrainingImages, mix_seed
-from hypersphere.training.logs import JsonLines, Logger, Logs, values_in_words
+from hypersphere.training.logs import JsonLines, Logger, Logs, TrainingReporter, values_in_words
 from hypersphere.training.monitor import Monitor, TrainingStopped, stop_unless_finite
 from hypersphere.training.recipe import Recipe
 from hypersphere.training.run_state import resume, save, save_sharded
@@ -43,16 +43,6 @@ from hypersphere.training.teacher import Teacher
 _STATISTICS_BATCHES = 20
 _PRECISIONS = {"bfloat16": torch.bfloat16, "float16": torch.float16}
 Evaluation = Callable[[nn.Module], Mapping[str, float]]
-
-
-class TrainingReporter(Protocol):
-    """Shows how a run goes, as `Progress` does."""
-
-    def begin(self, done: int) -> None:
-        """Training starts now, after so many steps of an earlier call."""
-
-    def __call__(self, done: int, total: int, note: str = "") -> None:
-        """`done` of `total` steps are done; `note` has the log values in words."""
 
 
 class Trainer:
@@ -114,10 +104,12 @@ class Trainer:
         self.graphs = compile and self.device.type == "cuda" and self.world.size == 1
         self.network: Callable[..., Any] = self.backbone
         self.parallel: DistributedDataParallel | None = None
-        self.average = make_average(self.backbone, recipe.train.ema) if recipe.train.ema is not None else None
+        self.averages = make_averages(recipe, self.backbone)
+        self.average = self.averages.get("average")
         self.semi_siamese: SemiSiamese | None = None
-        if recipe.train.semi_siamese is not None and self.average is not None:
-            self.semi_siamese = SemiSiamese(self.head, self.average.module, recipe.train.semi_siamese, self.world)
+        if recipe.train.semi_siamese is not None:
+            gallery = self.averages.get("gallery", self.averages["average"])
+            self.semi_siamese = SemiSiamese(self.head, gallery.module, recipe.train.semi_siamese, self.world)
         self.optimizer = make_optimizer(recipe, self.backbone, self.head)
         self.scaler = make_scaler(recipe, self.world)
         self.total = total_steps(recipe, self.images.batches)
@@ -296,28 +288,36 @@ class Trainer:
         settings = self.recipe.train
         if not (settings.mixup or settings.cutmix):
             embeddings, before = self._embed(images)
+            targets = self._targets(images, indices)
             loss = torch.zeros((), device=self.device)
+            if self.recipe.teacher.centers and self.teacher is not None and targets is not None:
+                self.teacher.move_centers(self.head.weight, embeddings, targets, labels)
             if self.semi_siamese is not None:
-                loss = self.loss_weight * self.semi_siamese.loss(embeddings, images, labels, self._autocast())
+                shown = images if settings.gallery_view == "augmented" else self.images.plain(indices)
+                loss = self.loss_weight * self.semi_siamese.loss(embeddings, shown, labels, self._autocast())
             elif self.loss_weight:
                 loss = self.loss_weight * self.head(embeddings, labels)
             for factor, extra in self.neck_losses:
                 loss = loss + factor * extra(before, labels)
-            return weight * loss + self._taught(embeddings, images, indices), embeddings
+            return weight * loss + self._taught(embeddings, targets), embeddings
         mixed, order, share = self._mixed(images, mixing)
         embeddings, _ = self._embed(mixed)
         loss = torch.zeros((), device=self.device)
         if self.loss_weight:
             loss = share * self.head(embeddings, labels) + (1 - share) * self.head(embeddings, labels[order])
             loss = self.loss_weight * loss
-        loss = weight * loss + self._taught(embeddings, mixed, indices)
+        loss = weight * loss + self._taught(embeddings, self._targets(mixed, indices))
         if share < 0.5:  # what is looked at stands at the label that it has most of
             embeddings = embeddings[order.argsort()]
         return loss, embeddings
 
-    def _taught(self, embeddings: Tensor, images: Tensor, indices: Tensor) -> Tensor | float:
+    def _targets(self, images: Tensor, indices: Tensor) -> Tensor | None:
+        """Return what the teacher makes of the images of a step."""
+        return None if self.teacher is None else self.teacher.embed(images, indices, self._autocast())
+
+    def _taught(self, embeddings: Tensor, targets: Tensor | None) -> Tensor | float:
         """Return the teacher's loss."""
-        return self.teacher.loss(embeddings, images, indices, self._autocast()) if self.teacher is not None else 0.0
+        return self.teacher.loss(embeddings, targets) if self.teacher is not None and targets is not None else 0.0
 
     def _mixed(self, images: Tensor, mixing: torch.Generator) -> tuple[Tensor, Tensor, float]:
         """Return the images mixed in pairs; where the recipe has both ways, a fair coin chooses one (as timm does)."""
@@ -354,8 +354,8 @@ class Trainer:
         if self.scaler.get_scale() < before:
             return
         self.head.advance()
-        if self.average is not None:
-            self.average.update_parameters(self.backbone)
+        for average in self.averages.values():
+            average.update_parameters(self.backbone)
 
     def _lr_factor(self, step: int) -> float:
         return self.recipe.schedule.factor(step, self.total, self.images.batches.batches_per_epoch)

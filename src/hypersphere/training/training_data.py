@@ -27,6 +27,7 @@ from hypersphere.data import (
     names_of,
     noisy_labels,
     open_source,
+    read_doubtful,
     step_counts,
 )
 from hypersphere.pocket import PocketFaces
@@ -43,8 +44,11 @@ def training_source(settings: DataSettings, source: ImageSource | None = None) -
         source: the images as they are before any are left out; opened as the settings say by default.
     """
     source = source if source is not None else _open(settings)
-    if settings.validation.identities:
-        source = Subset(source, np.flatnonzero(~_held_out(source, settings)))
+    left_out = _held_out(source, settings) if settings.validation.identities else np.zeros(len(source), dtype=np.bool_)
+    if settings.exclude is not None:
+        left_out[read_doubtful(settings.exclude, source)] = True
+    if left_out.any():
+        source = Subset(source, np.flatnonzero(~left_out))
     if settings.most_images is not None:
         source = Subset(source, _most_images(source.labels, settings.most_images))
     if settings.imbalance is not None:

@@ -26,7 +26,7 @@ from hypersphere.reproduce.experiment.record import Record, describe_machine, re
 from hypersphere.reproduce.experiment.run_plan import estimate_seconds, plan_runs, steps_of
 from hypersphere.reproduce.experiment.setting import Setting
 from hypersphere.training import Recipe, Trained, Trainer, TrainingStopped, train_recipe
-from hypersphere.training.trainer import TrainingReporter
+from hypersphere.training.logs import TrainingReporter
 
 Count = Callable[[int], None]
 """Called with the number of optimizer steps that were done since the last call."""
