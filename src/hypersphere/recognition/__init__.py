@@ -25,7 +25,7 @@ from hypersphere.recognition.decision import (
     decide,
     decide_search,
 )
-from hypersphere.recognition.detect import Detector, Mtcnn, load_detector
+from hypersphere.recognition.detect import Detector, Mtcnn, Scrfd, YuNet, load_detector
 from hypersphere.recognition.face import Face
 from hypersphere.recognition.gallery import (
     AuditEntry,
@@ -75,7 +75,9 @@ __all__ = [
     "Mtcnn",
     "PhotoTooLarge",
     "ScoreCurve",
+    "Scrfd",
     "SearchThreshold",
+    "YuNet",
     "align_face",
     "calibrate",
     "calibrate_scores",

@@ -1,6 +1,7 @@
 """MTCNN on drawn faces: what it finds, and that photos together give what they give one by one."""
 
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 import pytest
@@ -127,7 +128,7 @@ def test_min_face_leaves_small_faces_out(photos: dict[str, Image]) -> None:
         ({"threads": 0}, "threads"),
     ],
 )
-def test_options_are_checked(options: dict[str, object], words: str) -> None:
+def test_options_are_checked(options: dict[str, Any], words: str) -> None:
     with pytest.raises(ValueError, match=words):
         load_detector("mtcnn", **options)
 

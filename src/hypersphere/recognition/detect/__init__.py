@@ -2,5 +2,7 @@
 
 from hypersphere.recognition.detect.detector import Detector, load_detector
 from hypersphere.recognition.detect.mtcnn import Mtcnn
+from hypersphere.recognition.detect.scrfd import Scrfd
+from hypersphere.recognition.detect.yunet import YuNet
 
-__all__ = ["Detector", "Mtcnn", "load_detector"]
+__all__ = ["Detector", "Mtcnn", "Scrfd", "YuNet", "load_detector"]

@@ -29,6 +29,8 @@ WINDOW, STRIDE = 12, 2
 REFINED, FINAL = 24, 48
 """What R-Net and O-Net see."""
 _MEAN, _SCALE = 127.5, 1 / 128
+_FIRST_PIXEL = 1
+"""O-Net learned landmarks from data that count pixels from 1, as Matlab does: what it calls 1 is our 0."""
 _OVERLAP = 0.7
 """Share of the union (at last: of the smaller box) from which on two candidates are one."""
 _AT_ONCE = 2**22
@@ -197,7 +199,7 @@ class Mtcnn:
         faces: list[list[Face]] = [[] for _ in pyramids]
         for k in good[judged[good].suppressed(_OVERLAP, relative_to="smaller")]:
             x0, y0, x1, y1 = (judged.boxes[k] - 0.5).tolist()
-            faces[judged.owner[k]].append(Face((x0, y0, x1, y1), float(judged.scores[k]), landmarks[k] - 0.5))
+            faces[judged.owner[k]].append(Face((x0, y0, x1, y1), float(judged.scores[k]), landmarks[k] - _FIRST_PIXEL))
         return faces
 
 
