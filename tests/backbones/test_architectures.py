@@ -42,6 +42,7 @@ def convolutions(net: nn.Module) -> Iterator[tuple[str, nn.Conv2d]]:
         ("lightcnn9", 9),
         ("lightcnn29", 29),
         ("resnet28", 27),  # and FC
+        ("resnet10_cifar", 9),  # and the classifier
         ("resnet18_cifar", 17),  # and the classifier, as in He et al.
         ("resnet34_cifar", 33),
         ("resnet50", 49),
@@ -359,7 +360,7 @@ def test_last_stride_1_keeps_a_larger_map() -> None:
     assert sizes == [(16, 8), (8, 4)]
 
 
-@pytest.mark.parametrize(("name", "width"), [("resnet18_cifar", 512), ("resnet50", 2048)])
+@pytest.mark.parametrize(("name", "width"), [("resnet10_cifar", 256), ("resnet18_cifar", 512), ("resnet50", 2048)])
 def test_pooled_features_are_the_embedding_where_dim_is_their_width(name: str, width: int) -> None:
     torch.manual_seed(0)
     images = torch.randn(2, 3, 32, 32)

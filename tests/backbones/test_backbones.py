@@ -49,7 +49,7 @@ def test_the_names_are_the_ones_promised() -> None:
         *(f"sfnet{depth}" for depth in (4, 10, 20, 36, 64)),
         *(f"iresnet{depth}" for depth in (18, 34, 50, 100)),
         *("lightcnn9", "lightcnn29", "resnet28", "mobilefacenet", "cnn4", "lenet"),
-        *("resnet18_cifar", "resnet34_cifar", "resnet50"),
+        *("resnet10_cifar", "resnet18_cifar", "resnet34_cifar", "resnet50"),
     }
     assert list_backbones("sfnet?0") == ["sfnet10", "sfnet20"]
     assert create_backbone("cnn4").name == "cnn4"

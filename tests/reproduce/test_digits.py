@@ -95,7 +95,7 @@ def test_lengths_are_measured_after_every_step(file: Path, tmp_path: Path) -> No
 
 def test_a_plane_has_features_of_two_dimensions(file: Path, tmp_path: Path) -> None:
     where = job("sphereface/fig8", file)
-    assert (plane_steps(where), plane_steps(replace(where, epochs=None))) == (300 // 64, 624)
+    assert (plane_steps(where), plane_steps(replace(where, epochs=None))) == (300 // 256, 624)
     relu = plane(where, "r", "softmax", "backbone.last_relu=true")
     record = train_and_measure(relu, 0, tmp_path, "cpu", lambda steps: None)
     assert (record.arrays["features"].shape, record.arrays["new features"].shape) == ((300, 2), (100, 2))
@@ -185,7 +185,7 @@ def test_items_share_runs_behind_one_bar(file: Path, tmp_path: Path) -> None:
         yield bars_[-1]
 
     names = ["sphereface/fig8", "sphereface/fig9", "sphereface/fig11", "normface/fig2", "normface/fig3"]
-    options = RunOptions(data=file, epochs=1, seeds=(0, 1), progress=progress, announce=said.append)
+    options = RunOptions(data=file, epochs=4, seeds=(0, 1), progress=progress, announce=said.append)
     done = list(run_entries([load_catalogue()[name] for name in names], tmp_path / "out", options))
     assert said[0] == "6 runs to train, 24 steps in all"
     assert re.fullmatch(r"about \d+ s on cpu with --jobs 1", said[1])
@@ -195,7 +195,7 @@ def test_items_share_runs_behind_one_bar(file: Path, tmp_path: Path) -> None:
     for entry, result in done:
         assert not isinstance(result, Exception), result
         assert any(finding.verdict is not None for finding in result.findings)
-        assert result.command == f"hypersphere reproduce {entry.id} --data PATH --seeds 2 --epochs 1"
+        assert result.command == f"hypersphere reproduce {entry.id} --data PATH --seeds 2 --epochs 4"
         assert (tmp_path / "out" / "images" / f"{entry.id.replace('/', '-')}.png").exists()
 
 

@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch import distributed
 
-import hypersphere.training.trainer as module
+import hypersphere.training.loading as module
 from hypersphere.distributed import World
 from hypersphere.training import Trainer, load_recipe
 from hypersphere.training.finished_run import newest_head

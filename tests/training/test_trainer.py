@@ -31,7 +31,7 @@ from hypersphere.training import (
     train_recipe,
     unseen_pairs,
 )
-from hypersphere.training import trainer as module
+from hypersphere.training import loading as module
 from hypersphere.training.build import make_backbone
 from hypersphere.training.logs import read_log
 from tests.training.small import RECIPE, final, same

@@ -70,6 +70,7 @@ class ResNet(Backbone):
     Args:
         block: what the stages are made of.
         blocks: how many of them, for four stages.
+        width: of the first stage; each of the others is twice as wide as the one before.
         small_images: a 3x3 stem that keeps the size; otherwise 7x7 and a maximum, both of stride 2.
         last_stride: of the fourth stage.
         projection: a linear layer without bias after pooling, so that embeddings may be negative. None: where `dim` is
@@ -82,6 +83,7 @@ class ResNet(Backbone):
         block: type[BasicBlock | Bottleneck],
         blocks: tuple[int, int, int, int],
         *,
+        width: int = 64,
         small_images: bool,
         last_stride: int = 2,
         projection: bool | None = None,
@@ -89,23 +91,23 @@ class ResNet(Backbone):
     ) -> None:
         super().__init__(**sizes)
         kernel, stride = (3, 1) if small_images else (7, 2)
-        self.conv1 = nn.Conv2d(self.channels, 64, kernel, stride, padding=kernel // 2, bias=False)
-        self.bn1 = nn.BatchNorm2d(64)
+        self.conv1 = nn.Conv2d(self.channels, width, kernel, stride, padding=kernel // 2, bias=False)
+        self.bn1 = nn.BatchNorm2d(width)
         self.relu = nn.ReLU(inplace=True)
         self.maxpool = nn.Identity() if small_images else nn.MaxPool2d(3, 2, padding=1)
-        self.layer1 = _layer(block, 64, 64, blocks[0], 1)
-        self.layer2 = _layer(block, 64 * block.expansion, 128, blocks[1], 2)
-        self.layer3 = _layer(block, 128 * block.expansion, 256, blocks[2], 2)
-        self.layer4 = _layer(block, 256 * block.expansion, 512, blocks[3], last_stride)
+        self.layer1 = _layer(block, width, width, blocks[0], 1)
+        self.layer2 = _layer(block, width * block.expansion, 2 * width, blocks[1], 2)
+        self.layer3 = _layer(block, 2 * width * block.expansion, 4 * width, blocks[2], 2)
+        self.layer4 = _layer(block, 4 * width * block.expansion, 8 * width, blocks[3], last_stride)
         self.avgpool = nn.AdaptiveAvgPool2d(1)
         for module in self.modules():
             if isinstance(module, nn.Conv2d):
                 nn.init.kaiming_normal_(module.weight, mode="fan_out", nonlinearity="relu")
-        width = 512 * block.expansion
-        if projection is False and self.dim != width:
-            raise ValueError(f"dim={self.dim} needs a projection: the pooled features of {self.name} are {width} wide")
-        projected = projection or self.dim != width
-        self.projection = nn.Linear(width, self.dim, bias=False) if projected else nn.Identity()
+        pooled = 8 * width * block.expansion
+        if projection is False and self.dim != pooled:
+            raise ValueError(f"dim={self.dim} needs a projection: the pooled features of {self.name} are {pooled} wide")
+        projected = projection or self.dim != pooled
+        self.projection = nn.Linear(pooled, self.dim, bias=False) if projected else nn.Identity()
 
     def stages(self) -> Sequence[Sequence[nn.Module]]:
         return [
@@ -140,9 +142,22 @@ class ResNet18CIFAR(ResNet):
 
     least_size = 8
     blocks: ClassVar[tuple[int, int, int, int]] = (2, 2, 2, 2)
+    width: ClassVar[int] = 64
 
     def __init__(self, *, projection: bool | None = None, **sizes: Unpack[Sizes]) -> None:
-        super().__init__(BasicBlock, self.blocks, small_images=True, projection=projection, **sizes)
+        super().__init__(BasicBlock, self.blocks, width=self.width, small_images=True, projection=projection, **sizes)
+
+
+@BACKBONES.register("resnet10_cifar")
+class ResNet10CIFAR(ResNet18CIFAR):
+    """ResNet-18 for small images with one block a stage and half its width: a ninth of the products.
+
+    For many runs on one card, as `recipes/real/cifar10.toml` has them; no paper's net. Its pooled features are 256
+    wide: any other `dim` adds a linear layer.
+    """
+
+    blocks = (1, 1, 1, 1)
+    width = 32
 
 
 @BACKBONES.register("resnet34_cifar")

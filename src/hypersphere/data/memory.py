@@ -13,7 +13,7 @@ from torch import Tensor
 from hypersphere.core import Reporter
 from hypersphere.data.images import Image
 from hypersphere.data.prefetch import Prefetcher, ProcessPrefetcher
-from hypersphere.data.source import ImageSource, Indices, Labels, names_of
+from hypersphere.data.source import ArraySource, ImageSource, Indices, Labels, Subset, names_of
 
 _CHUNK = 256
 _WORKERS = 16
@@ -80,6 +80,10 @@ def _read_all(source: ImageSource, progress: Reporter | None) -> Tensor:
     """All images, read by several threads or processes straight into one tensor."""
     if len(source) == 0:
         raise ValueError("there are no images to hold in memory")
+    if isinstance(source, Subset) and isinstance(source.source, ArraySource):
+        return source.source.batch(source.indices)
+    if isinstance(source, ArraySource):
+        return source.batch(np.arange(len(source)))
     first = source.batch([0])
     shape, workers = (len(source), *first.shape[1:]), min(_WORKERS, os.cpu_count() or 1)
     forked = len(source) >= _PROCESSES_FROM and workers > 1 and first.device.type == "cpu" and _may_fork()

@@ -9,10 +9,10 @@ import torch
 from torch import Tensor
 
 from hypersphere.core import Reporter
-from hypersphere.data import Augmentation, ImageSource, InMemory, Prefetcher, ProcessPrefetcher
+from hypersphere.data import Augmentation, ImageSource, InMemory, Prefetcher, ProcessPrefetcher, cutmix, mixup
 from hypersphere.distributed import World
 from hypersphere.training.build import make_batches
-from hypersphere.training.recipe import Recipe
+from hypersphere.training.recipe import Recipe, TrainSettings
 from hypersphere.training.training_data import readable_source, training_source
 
 Loaded = tuple[Tensor, Tensor]
@@ -85,6 +85,13 @@ class TrainingImages:
         generator = torch.Generator().manual_seed(mix_seed(self.recipe.train.seed, step))
         self.recipe.augment.skip(generator, self.world.rank * len(images))
         return self.augment(images, generator).contiguous(memory_format=torch.channels_last)
+
+
+def mix(images: Tensor, mixing: torch.Generator, settings: TrainSettings) -> tuple[Tensor, Tensor, float]:
+    """Return the images mixed in pairs; where the recipe has both ways, a fair coin chooses one (as timm does)."""
+    ways = [(way, alpha) for way, alpha in ((mixup, settings.mixup), (cutmix, settings.cutmix)) if alpha]
+    way, alpha = ways[int(torch.randint(2, (), generator=mixing)) if len(ways) == 2 else 0]
+    return way(images, mixing, alpha)
 
 
 def mix_seed(*numbers: int) -> int:

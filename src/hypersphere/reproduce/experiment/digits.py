@@ -10,28 +10,33 @@ from hypersphere.reproduce.job import Job
 
 PLANE_STEPS, PLANE_BATCH = 624, 64
 """Of the runs with 2-D features: so few that a slow CPU is done in minutes."""
+LONG_BATCH = 256
+"""Of the same runs where a number of epochs is asked for, as of all others."""
+_IMAGES = 60_000
+"""That MNIST has to train on."""
 
 
 def steps_of_epochs(job: Job, batch_size: int, epochs: int) -> int:
     """The steps of so many epochs, without the last batch of each where it is not full."""
-    assert job.data is not None, "the runner has asked for it"
-    return epochs * (len(open_digits(job.data)[0]) // batch_size)
+    images = _IMAGES if job.data is None else len(open_digits(job.data)[0])
+    return epochs * (images // batch_size)
 
 
 def digits(job: Job, title: str, head: str, *overrides: str, steps: int, measure: str = "classes") -> Setting:
     """A classification of digits, tested on MNIST's test images."""
-    source = f"data.source={json.dumps(str(job.data))}"
-    return Setting(title, (source, f"head.name={head}", f"train.steps={steps}", *overrides), measure, "mnist")
+    source = () if job.data is None else (f"data.source={json.dumps(str(job.data))}",)
+    return Setting(title, (*source, f"head.name={head}", f"train.steps={steps}", *overrides), measure, "mnist")
 
 
 def plane_steps(job: Job) -> int:
     """The steps of a run with 2-D features: few, or those of the job's epochs."""
-    return PLANE_STEPS if job.epochs is None else steps_of_epochs(job, PLANE_BATCH, job.epochs)
+    return PLANE_STEPS if job.epochs is None else steps_of_epochs(job, LONG_BATCH, job.epochs)
 
 
 def plane(job: Job, title: str, head: str, *overrides: str) -> Setting:
     """A LeNet with 2-D features of digits."""
-    net = ("backbone.name=lenet", "backbone.dim=2", f"train.batch_size={PLANE_BATCH}")
+    batch_size = PLANE_BATCH if job.epochs is None else LONG_BATCH
+    net = ("backbone.name=lenet", "backbone.dim=2", f"train.batch_size={batch_size}")
     return digits(job, title, head, *net, *overrides, steps=plane_steps(job), measure="features")
 
 

@@ -1,4 +1,4 @@
-"""What settings train on and are tested on: MNIST, or pocket faces, painted once and mapped by every process."""
+"""What settings train on and are tested on: MNIST, CIFAR-10, or pocket faces, painted once and mapped."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from hypersphere.core import digest, whole_file
 from hypersphere.core.read_arrays import read_npy
 from hypersphere.data import ArraySource, ImageSource, Subset
 from hypersphere.pocket import TEST, PocketFaces
+from hypersphere.reproduce.experiment.cifar10 import open_objects
 from hypersphere.reproduce.experiment.mnist import open_digits
 from hypersphere.training.recipe import DataSettings
 from hypersphere.training.training_data import training_source
@@ -58,11 +59,12 @@ def training_images(data: DataSettings, folder: Path, *, new: bool = False) -> t
 
     Args:
         data: of the recipe.
-        folder: of painted images.
-        new: whether other images are wanted: later ones of the same people, MNIST's test images.
+        folder: of painted and of decoded images.
+        new: whether other images are wanted: later ones of the same people, or the test images of MNIST and CIFAR-10.
     """
     if data.source != "pocket":
-        return open_digits(Path(data.source))
+        whole, tested = open_digits(Path(data.source)) if data.grey else open_objects(Path(data.source), folder)
+        return training_source(data, whole), tested
     own = data.images_per_identity
     if not new:
         return training_source(data, painted(_faces(data, data.identities, own), folder)), None

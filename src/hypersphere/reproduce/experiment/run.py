@@ -17,7 +17,7 @@ import torch
 from torch import nn
 
 from hypersphere.core import Reporter, duration
-from hypersphere.data import ImageSource
+from hypersphere.data import ImageSource, InMemory
 from hypersphere.distributed import World
 from hypersphere.heads import Head
 from hypersphere.reproduce.experiment import measure
@@ -215,15 +215,30 @@ class _StepCount:
             self.lengths.append(float(lengths.max() / lengths.min()))
 
 
-def train_and_measure(setting: Setting, seed: int, cache: Path, device: str, count: Count) -> Record:
-    """Train a setting in a folder that is thrown away, and measure the network."""
+def train_and_measure(
+    setting: Setting, seed: int, cache: Path, device: str, count: Count, *, graph: bool | None = None
+) -> Record:
+    """Train a setting in a folder that is thrown away, and measure the network.
+
+    Args:
+        setting, seed: what to train.
+        cache: folder of painted and of decoded images.
+        device: where; a GPU holds the training images.
+        count: told of the steps.
+        graph: as of `Trainer`; by default on a GPU, but for mixed images.
+    """
     recipe, start, folder = setting.recipe(seed), time.monotonic(), cache / "images"
     train, new = training_images(recipe.data, folder, new=setting.measure != "people")
+    if torch.device(device).type == "cuda":
+        train = InMemory(train, device)
+    if graph is None:
+        graph = torch.device(device).type == "cuda" and not recipe.train.mixup
     history: list[tuple[float, ...]] = []
     steps = _StepCount(count)
     try:
         with tempfile.TemporaryDirectory() as place:
-            trained = _train(setting, seed, Path(place), train, new, device=device, history=history, progress=steps)
+            made = {"world": World(device=torch.device(device)), "graph": graph}
+            trained = _train(setting, seed, Path(place), train, new, options=made, history=history, progress=steps)
             embed = measure.embedder(recipe, trained.backbone, device)
             people = None if new is not None else measure.measure_people(embed, unseen_images(recipe.data, folder))
     except TrainingStopped as stopped:
@@ -255,14 +270,18 @@ def _train(
     source: ImageSource,
     new: ImageSource | None,
     *,
-    device: str,
+    options: Mapping[str, Any],
     history: list[tuple[float, ...]],
     progress: _StepCount,
 ) -> Trained:
-    """Train all stages; with checkpoints before the end, `history` gets step, accuracy, class and sample margin."""
+    """Train all stages; with checkpoints before the end, `history` gets step, accuracy, class and sample margin.
+
+    `options` are further ones of the trainer.
+    """
+    device = str(options["world"].device)
 
     def make(stage: Recipe, place: Path) -> Trainer:
-        trainer = Trainer(stage, place, source=source, world=World(device=torch.device(device)))
+        trainer = Trainer(stage, place, source=source, **options)
         if new is not None and stage.train.checkpoint_every < trainer.total:
             trainer.evaluate = lambda network: _look(trainer.step, network, trainer.head, stage, new)
             trainer.keep_best = False

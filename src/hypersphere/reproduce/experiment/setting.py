@@ -13,6 +13,7 @@ RECIPES = {
     "pocket": SHIPPED_RECIPES / "pocket" / "reproduce.toml",
     "mnist": SHIPPED_RECIPES / "real" / "mnist.toml",
     "faces": SHIPPED_RECIPES / "real" / "losses.toml",
+    "cifar10": SHIPPED_RECIPES / "real" / "cifar10.toml",
 }
 """By the data."""
 FACE_FILES = (
@@ -35,10 +36,10 @@ class Setting:
         measure: `people`: pairs, searches and rankings of people never seen; `classes`: new images of the classes
             trained on, with margins; `features`: those and the features themselves; `lengths`: those, and the longest
             over the shortest prototype after every step.
-        data: `pocket` faces (`recipes/pocket/reproduce.toml`), `mnist` (`recipes/real/mnist.toml`) or real `faces`
+        data: `pocket` faces (`recipes/pocket/reproduce.toml`), `mnist` or `cifar10` (`recipes/real`), or real `faces`
             (`recipes/real/losses.toml`), whose runs are those of a record file.
 
-    Two settings with the same overrides and measure are one run, whatever their titles.
+    Two settings with the same overrides and measure are one run, whatever their titles, and wherever their data lie.
     """
 
     title: str
@@ -54,8 +55,9 @@ class Setting:
         """What a run of this setting is filed under."""
         if self.data == "faces":
             return run_key(self.recipe(seed))
-        table = {"recipe": as_table(self.recipe(seed)), "measure": self.measure, "version": _VERSION}
-        return digest(table)
+        recipe = as_table(self.recipe(seed))
+        recipe["data"]["source"] = self.data
+        return digest({"recipe": recipe, "measure": self.measure, "version": _VERSION})
 
     def but(self, title: str, *overrides: str) -> Setting:
         """The same with more overrides."""

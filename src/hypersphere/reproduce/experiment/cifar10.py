@@ -1,0 +1,59 @@
+"""CIFAR-10, decoded once into files that every process maps."""
+
+from __future__ import annotations
+
+import functools
+import lzma
+import shutil
+from pathlib import Path
+
+import numpy as np
+
+from hypersphere.core import digest, whole_file
+from hypersphere.core.read_arrays import read_npy
+from hypersphere.data import ArraySource, Fitted, InMemory, open_source
+
+SPLITS = ("train", "test")
+_SIZE = (32, 32)
+
+
+@functools.cache
+def open_objects(path: Path, folder: Path) -> tuple[ArraySource, ArraySource]:
+    """CIFAR-10's training and test images.
+
+    Args:
+        path: a folder with the binary version or with `split/class/image`, or a tar archive of the latter, plain or
+            with xz.
+        folder: where the decoded images are kept.
+    """
+    if not path.exists():
+        raise ValueError(f"{path} is missing; expected CIFAR-10 as a folder or a tar archive")
+    about = path.stat()
+    name = digest({"path": str(path.resolve()), "size": about.st_size, "time": about.st_mtime_ns})
+    files = [[folder / f"{name}-{split}-{what}.npy" for what in ("images", "labels")] for split in SPLITS]
+    if not all(file.is_file() for pair in files for file in pair):
+        plain = _unpacked(path, folder / f"{name}.tar") if path.suffix == ".xz" else path
+        for split, (images, labels) in zip(SPLITS, files, strict=True):
+            source = open_source(plain, "tar" if plain.is_file() else "cifar", split=split)
+            held = InMemory(Fitted(source, _SIZE))
+            for file, array in ((images, held.images.permute(0, 2, 3, 1).numpy()), (labels, held.labels)):
+                with whole_file(file) as partial:
+                    np.save(partial, array)
+        if plain != path:
+            plain.unlink()
+    train, test = (
+        ArraySource(read_npy(images, mapped=True), read_npy(labels), where="CIFAR-10") for images, labels in files
+    )
+    if train.num_classes != test.num_classes:
+        raise ValueError(f"{path}: {train.num_classes} classes to train on, but {test.num_classes} in the test images")
+    return train, test
+
+
+def _unpacked(path: Path, plain: Path) -> Path:
+    """The archive without its compression."""
+    try:
+        with lzma.open(path) as packed, whole_file(plain) as partial, partial.open("wb") as file:
+            shutil.copyfileobj(packed, file)
+    except (lzma.LZMAError, EOFError) as error:
+        raise ValueError(f"{path}: no whole xz file ({error})") from None
+    return plain

@@ -1,0 +1,55 @@
+"""Settings that train on CIFAR-10, balanced and imbalanced, for the `real` items."""
+
+from __future__ import annotations
+
+import json
+import math
+
+import numpy as np
+
+from hypersphere.data import long_tailed_counts, step_counts
+from hypersphere.reproduce.experiment.setting import Setting
+from hypersphere.reproduce.job import Job
+
+IMAGES = 5000
+"""Of every class, to train on."""
+BALANCED_STEPS, IMBALANCED_STEPS = 5880, 5000
+"""The first are 30 epochs of batches of 256; the second, of batches of 128, are 23 to 52 epochs."""
+_BALANCED_BATCH, _IMBALANCED_BATCH = 256, 128
+_LENGTHS_MATTER = ("softmax", "focal")
+"""Losses whose prototypes have lengths; those of all others start as long as torch's linear layer's, 1 / sqrt(3)."""
+
+
+def balanced(job: Job, title: str, head: str, *overrides: str) -> Setting:
+    """A loss on all of CIFAR-10 (App. C.2)."""
+    return _objects(job, title, head, _steps(job, 10 * IMAGES, _BALANCED_BATCH, BALANCED_STEPS), *overrides)
+
+
+def imbalanced(job: Job, kind: str, ratio: float, title: str, head: str, *overrides: str) -> Setting:
+    """A loss on CIFAR-10 with fewer images of some classes (App. C.3).
+
+    Args:
+        job: of the item.
+        kind: `long_tailed` or `step`.
+        ratio: rho, the largest class over the smallest.
+        title: of the setting.
+        head: the loss.
+        overrides: further settings.
+    """
+    counts = (long_tailed_counts if kind == "long_tailed" else step_counts)(10, IMAGES, ratio)
+    steps = _steps(job, int(np.sum(counts)), _IMBALANCED_BATCH, IMBALANCED_STEPS)
+    uneven = (f"data.imbalance={kind}", f"data.imbalance_ratio={ratio}")
+    paper = (f"train.batch_size={_IMBALANCED_BATCH}", "optimizer.weight_decay=2e-4")
+    return _objects(job, title, head, steps, *uneven, *paper, *overrides)
+
+
+def _steps(job: Job, images: int, batch_size: int, usual: int) -> int:
+    return usual if job.epochs is None else job.epochs * math.ceil(images / batch_size)
+
+
+def _objects(job: Job, title: str, head: str, steps: int, *overrides: str) -> Setting:
+    source = () if job.data is None else (f"data.source={json.dumps(str(job.data))}",)
+    fixed = any(entry.startswith("head.prototypes=") for entry in overrides)
+    start = () if fixed or head in _LENGTHS_MATTER else ("head.prototype_norm=0.577",)
+    chosen = (*source, f"head.name={head}", f"train.steps={steps}", *start, *overrides)
+    return Setting(title, chosen, "classes", "cifar10")

@@ -1,0 +1,69 @@
+"""The gradients of a step as one CUDA graph: where it is refused, and, on a GPU, that it computes the same."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from hypersphere.data import InMemory
+from hypersphere.distributed import World
+from hypersphere.pocket import PocketFaces
+from hypersphere.training import Trainer, load_recipe
+
+DATA = ("data.identities=4", "data.images_per_identity=10", "data.size=[16, 16]")
+RUN = ("train.steps=12", "train.batch_size=16", "optimizer.lr=0.05")
+SETTINGS = (*DATA, *RUN, "backbone.name=cnn4", "backbone.dim=8", "head.engine=dense")
+NO_GPU = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+
+
+def on_gpu(test: Any) -> Any:
+    """Mark a test that needs a GPU."""
+    return pytest.mark.gpu(NO_GPU(test))
+
+
+def trainer(folder: Path, *settings: str, device: str = "cpu", graph: bool = True) -> Trainer:
+    recipe = load_recipe("pocket/faces", [*SETTINGS, *settings])
+    faces = PocketFaces(num_identities=4, images_per_identity=10, size=(16, 16))
+    world = World(device=torch.device(device))
+    return Trainer(recipe, folder, world=world, source=InMemory(faces, device), graph=graph)
+
+
+def test_a_step_on_the_cpu_is_no_graph(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="graph=True: the run is on cpu"):
+        trainer(tmp_path)
+
+
+@on_gpu
+@pytest.mark.parametrize(
+    ("setting", "cause"),
+    [
+        ("train.accumulate=2", "train.accumulate splits the batch"),
+        ("train.precision=float16", "scales the loss"),
+        ("train.mixup=0.2", "mixed anew"),
+    ],
+)
+def test_what_no_graph_holds_is_refused(tmp_path: Path, setting: str, cause: str) -> None:
+    with pytest.raises(ValueError, match=cause):
+        trainer(tmp_path, setting, device="cuda")
+
+
+@on_gpu
+@pytest.mark.parametrize(
+    "head",
+    [
+        ("head.name=softmax",),
+        ("head.name=sphereface", "head.anneal={gamma=1.0}"),
+        ("head.name=lm_softmax", "head.scale=5.0", "head.add.zero_centroid.weight=1.0"),
+    ],
+)
+def test_a_graph_trains_to_the_same_weights(tmp_path: Path, head: tuple[str, ...]) -> None:
+    """40 images in batches of 16: every third batch has 8 images, which are computed as usual."""
+    runs = [trainer(tmp_path / str(graph), *head, device="cuda", graph=graph) for graph in (False, True)]
+    plain, graphed = (run.run() for run in runs)
+    step_graph = runs[1].step_graph
+    assert step_graph is not None
+    assert step_graph.graph is not None
+    for one, two in zip(plain.backbone.state_dict().values(), graphed.backbone.state_dict().values(), strict=True):
+        torch.testing.assert_close(one, two, rtol=1e-3, atol=1e-4)
+    torch.testing.assert_close(plain.head.weight, graphed.head.weight, rtol=1e-3, atol=1e-4)
