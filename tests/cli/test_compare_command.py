@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from hypersphere.bench import measure_training
 from hypersphere.cli import main
 from hypersphere.cli.compare import _Shown
 from hypersphere.data import write_folder
@@ -139,7 +140,11 @@ def test_images_are_no_recipe_to_compare(tmp_path: Path, capsys: pytest.CaptureF
     assert f"`hypersphere train {tmp_path} --dry-run > images.toml`" in capsys.readouterr().err
 
 
-def test_bench_train_prints_a_row_and_appends_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_bench_train_prints_a_row_and_appends_it(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(measure_training, "_IDENTITIES", 8)
+    monkeypatch.setattr(measure_training, "_IMAGES", 4)
     csv = tmp_path / "train.csv"
     small = [
         "--size",
