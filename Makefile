@@ -16,7 +16,7 @@ demo: $(READY)
 	$(BIN)/hypersphere demo --out runs/demo
 
 test: $(READY)
-	$(MAKE) --jobs 2 --output-sync lint test-minimal
+	$(MAKE) --jobs 2 lint test-minimal
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist worksteal
 
 # The core dependencies alone: every extra is hidden from the import.
@@ -24,7 +24,7 @@ test-minimal: $(READY)
 	OMP_NUM_THREADS=1 $(BIN)/python -m tests.minimal
 
 test-all: $(READY)
-	$(MAKE) --jobs 2 --output-sync lint test-minimal
+	$(MAKE) --jobs 2 lint test-minimal
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist worksteal -m ''
 	OMP_NUM_THREADS=1 $(BIN)/python -m tests.fuzz --inputs 1000000 --table docs/robustness.md
 
