@@ -7,7 +7,15 @@ import pytest
 
 import hypersphere as hs
 from hypersphere.cli.main import main
-from hypersphere.data import ArraySource, FolderSource, center_cosines, read_doubtful, write_doubtful, write_folder
+from hypersphere.data import (
+    ArraySource,
+    FolderSource,
+    center_cosines,
+    read_doubtful,
+    share_threshold,
+    write_doubtful,
+    write_folder,
+)
 from hypersphere.pocket import PocketFaces
 from hypersphere.training import load_recipe
 from hypersphere.training.training_data import held_out_source, training_source
@@ -59,6 +67,14 @@ def test_a_list_comes_back_and_says_what_it_holds(tmp_path: Path) -> None:
     assert found.percentiles[50] == pytest.approx(0.1)
     assert read_doubtful(tmp_path / "list.txt", images) == [1, 2, 3]
     assert (tmp_path / "list.txt").read_text().splitlines()[1].split("\t")[:2] == ["1", "-0.2000"]
+
+
+def test_a_share_is_a_threshold() -> None:
+    cosines = np.array([0.5, np.nan, 0.1, 0.9, 0.3, 0.7])
+    for share, below in ((0.0, 0), (0.2, 1), (0.4, 2), (0.6, 3)):
+        assert int((cosines < share_threshold(cosines, share)).sum()) == below
+    with pytest.raises(ValueError, match=r"no image has others of its identity"):
+        share_threshold(np.full(3, np.nan), 0.5)
 
 
 def test_a_list_of_other_images_is_refused(tmp_path: Path) -> None:
@@ -115,5 +131,7 @@ def test_the_command_writes_the_list_by_any_model(
     assert "20 of 20 images have others of their identity" in capsys.readouterr().out
     found = read_doubtful(out, FolderSource(folder / "people"))
     assert sorted(found) == list(range(20))
+    assert main([*arguments[:3], str(tmp_path / "tenth.txt"), *arguments[4:], "--share", "0.1", "--device", "cpu"]) == 0
+    assert read_doubtful(tmp_path / "tenth.txt", FolderSource(folder / "people")) == found[:2]
     assert main([*arguments, "--threshold", "1.0"]) != 0
     assert "exists" in capsys.readouterr().err

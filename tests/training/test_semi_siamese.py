@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from hypersphere.distributed import World
 from hypersphere.heads import Head, create_head
-from hypersphere.training import Trainer, load_recipe
+from hypersphere.training import Trainer, load_recipe, run_key
 from hypersphere.training.logs import read_log
 from hypersphere.training.semi_siamese import SemiSiamese, remember, starting_prototypes
 from tests.training.small import RECIPE, final, same
@@ -161,7 +161,6 @@ def test_it_learns_and_leaves_prototypes_that_tell_identities_apart(path: Path, 
         (["train.semi_siamese=5"], r"train\.semi_siamese=5 must be at least the 6 identities of a batch"),
         (["train.semi_siamese=9", "train.images_per_identity=3"], r"two images of each identity"),
         (["train.semi_siamese=9", "train.mixup=0.2"], r"goes without train\.mixup"),
-        (["train.semi_siamese=9", "train.gallery_view=plain"], r"gallery_view=plain needs images in memory"),
         (["train.gallery_ema=0.9"], r"train\.gallery_ema and train\.gallery_view belong to train\.semi_siamese"),
         (["train.semi_siamese=9", "head.sample=0.5"], r"head\.sample is about learned prototypes"),
     ],
@@ -169,6 +168,17 @@ def test_it_learns_and_leaves_prototypes_that_tell_identities_apart(path: Path, 
 def test_what_does_not_go_together_is_said(path: Path, settings: list[str], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         load_recipe(path, [*SETTINGS, *settings])
+
+
+def test_plain_images_are_held_in_memory(path: Path, tmp_path: Path) -> None:
+    """The name of a run on record does not depend on where its images are held."""
+    recipes = [
+        load_recipe(path, [*SETTINGS, "train.semi_siamese=9", "train.gallery_view=plain", *held])
+        for held in ([], ["data.device=cpu"])
+    ]
+    assert run_key(recipes[0]) == run_key(recipes[1])
+    with pytest.raises(ValueError, match=r"train\.gallery_view=plain needs images in memory"):
+        Trainer(recipes[0], tmp_path / "run")
 
 
 def test_it_needs_a_moving_average(path: Path) -> None:

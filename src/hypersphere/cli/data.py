@@ -150,8 +150,12 @@ def _add_doubtful(actions: Any) -> None:
         "--model", type=model_path, required=True, metavar="M", help="a model or the folder of a run, or `starter`"
     )
     parser.add_argument("--contract", metavar="C", help="of an ONNX file")
-    parser.add_argument(
+    chosen = parser.add_mutually_exclusive_group()
+    chosen.add_argument(
         "--threshold", type=float, default=0.0, metavar="COSINE", help="images below it are listed (%(default)s)"
+    )
+    chosen.add_argument(
+        "--share", type=float, metavar="S", help="list the share S with the lowest cosines, such as 0.02"
     )
     parser.add_argument("--resize", action="store_true", help="resize images to the model's size")
     add_device(parser)
@@ -251,6 +255,8 @@ def doubtful(options: argparse.Namespace) -> Results:
     """Write the list of images that are far from the others of their identity."""
     refuse_existing(options.out)
     check_range("--threshold", options.threshold, -1, 1)
+    if options.share is not None:
+        check_range("--share", options.share, 0, 1)
     source = _open(options)
     if not source.num_classes:
         raise ValueError(f"{options.source}: its images have no identities")
@@ -260,12 +266,13 @@ def doubtful(options: argparse.Namespace) -> Results:
     with Progress("embedding", "images") as progress:
         embeddings = hs.evaluation.embed(model, fitted, progress=progress)
     cosines = hs.data.center_cosines(embeddings.numpy(), source.labels)
-    found = hs.data.write_doubtful(options.out, source, cosines, options.threshold)
+    threshold = options.threshold if options.share is None else hs.data.share_threshold(cosines, options.share)
+    found = hs.data.write_doubtful(options.out, source, cosines, threshold)
     print(f"{found.compared:,} of {len(source):,} images have others of their identity to be compared with")
     for share, cosine in found.percentiles.items():
         print(f"{share:>4} % of them have a cosine below {cosine:.3f}")
     count, gone = len(found.indices), found.identities
-    print(f"{options.out}: {count:,} images below {options.threshold:g}, all there are of {gone:,} identities")
+    print(f"{options.out}: {count:,} images below {threshold:.4g}, all there are of {gone:,} identities")
     return Results({"out": options.out, "images": count, "identities": gone, "percentiles": found.percentiles})
 
 

@@ -3,7 +3,7 @@
 from hypersphere.data.augment import Augmentation
 from hypersphere.data.convert import FORMATS, NOT_WRITTEN, guess_format, open_source, write_source
 from hypersphere.data.corrupt import imbalance, long_tailed_counts, noisy_labels, step_counts, unlabelled
-from hypersphere.data.doubtful import center_cosines, read_doubtful, write_doubtful
+from hypersphere.data.doubtful import center_cosines, read_doubtful, share_threshold, write_doubtful
 from hypersphere.data.every_image import open_every_image
 from hypersphere.data.file_access import is_image_name
 from hypersphere.data.fit import Fitted
@@ -103,6 +103,7 @@ __all__ = [
     "read_entries",
     "read_idx",
     "read_some",
+    "share_threshold",
     "shared_names",
     "similar_identities",
     "step_counts",

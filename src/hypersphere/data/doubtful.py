@@ -46,6 +46,15 @@ def center_cosines(embeddings: npt.NDArray[np.floating], labels: Labels) -> npt.
     return found
 
 
+def share_threshold(cosines: npt.NDArray[np.float64], share: float) -> float:
+    """The threshold below which a share of the cosines lie; NaN do not count."""
+    check_range("share", share, 0.0, 1.0)
+    known = cosines[~np.isnan(cosines)]
+    if not len(known):
+        raise ValueError("no image has others of its identity to be compared with: there is no share to take")
+    return float(np.quantile(known, share, method="higher"))
+
+
 @dataclass(frozen=True)
 class DoubtfulImages:
     """What `write_doubtful` wrote.

@@ -42,6 +42,8 @@ def check_parts(recipe: Recipe) -> None:
     """
     if sharded_head(recipe):
         check_shards_supported()
+    if recipe.train.gallery_view == "plain" and recipe.data.device is None:
+        raise ValueError("train.gallery_view=plain needs images in memory, to have them twice: data.device=cuda or cpu")
     create = partial(create_backbone, input_size=recipe.data.size, channels=1 if recipe.data.grey else 3)
     with torch.device("meta"):
         create(**recipe.backbone)

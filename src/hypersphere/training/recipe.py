@@ -301,7 +301,7 @@ class Recipe:
             if getattr(self.train, name) and self.before_neck:
                 raise ValueError(f"train.{name} mixes identities, which losses before_neck compare: choose one of them")
         check_teaching(self.teacher, self.train, self.head)
-        check_semi_siamese(self.train, self.head, self.data.device is not None)
+        check_semi_siamese(self.train, self.head)
         self.stages()
 
     def head_options(self) -> dict[str, Any]:

@@ -95,9 +95,9 @@ def run_key(recipe: Recipe) -> str:
     """Return a hash of a recipe that does not depend on where its data lie: only the last name of a path counts."""
     data, validation = recipe.data, recipe.data.validation
     pairs, images = (None if path is None else Path(path).name for path in (validation.pairs, validation.images))
-    placeless = replace(
-        data, source=Path(data.source).name, device=None, validation=replace(validation, pairs=pairs, images=images)
-    )
+    exclude = None if data.exclude is None else Path(data.exclude).name
+    held_out = replace(validation, pairs=pairs, images=images)
+    placeless = replace(data, source=Path(data.source).name, exclude=exclude, device=None, validation=held_out)
     return digest(replace(recipe, data=placeless))
 
 

@@ -112,13 +112,12 @@ def remember(head: Head) -> None:
     head.register_buffer("seen", torch.arange(-head.num_classes, 0))
 
 
-def check_semi_siamese(train: Any, head: Mapping[str, Any], held: bool) -> None:
+def check_semi_siamese(train: Any, head: Mapping[str, Any]) -> None:
     """Raise ValueError where the settings of a run cannot be had together.
 
     Args:
         train: `TrainSettings`.
         head: the recipe's table of the head.
-        held: whether the images are held in memory.
     """
     queue, key = train.semi_siamese, "train.semi_siamese"
     if queue is None:
@@ -132,8 +131,6 @@ def check_semi_siamese(train: Any, head: Mapping[str, Any], held: bool) -> None:
         raise ValueError(f"{key} needs the moving average whose embeddings are the prototypes: train.ema=0.999")
     if queue < train.batch_size // VIEWS:
         raise ValueError(f"{key}={queue} must be at least the {train.batch_size // VIEWS} identities of a batch")
-    if train.gallery_view == "plain" and not held:
-        raise ValueError("train.gallery_view=plain needs images in memory, to have them twice: data.device=cuda or cpu")
     if train.mixup or train.cutmix or train.freeze_backbone:
         raise ValueError(f"{key} goes without train.mixup, train.cutmix and train.freeze_backbone")
     for name in ("sharded", "sample", "subcenters", "prototypes", "renormalize", "unit_gradients"):
