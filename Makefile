@@ -41,6 +41,7 @@ bench: $(READY)
 
 docs: $(READY)
 	$(BIN)/python tools/build_docs.py
+	OMP_NUM_THREADS=1 $(BIN)/python -m tools.notebooks
 
 # The documents, the examples and the docstrings as pages with a search that needs no server: build/site/html.
 site: $(READY)

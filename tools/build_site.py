@@ -5,7 +5,7 @@ import shutil
 import sys
 from pathlib import Path
 
-from tools import api_pages
+from tools import api_pages, notebooks
 
 ROOT = Path(__file__).parents[1]
 OUT = ROOT / "build" / "site"
@@ -15,11 +15,16 @@ START = '<!doctype html>\n<meta http-equiv="refresh" content="0; url=docs/index.
 
 
 def copy_documents(source: Path) -> None:
-    """Copy the documents, each at its own path, and the files that they link to."""
+    """Copy the documents and notebooks as pages, each at its own path, and the files that they link to."""
     shutil.copytree(ROOT / "docs", source / "docs")
     for name in PAGES:
         _copy(name, source)
+    for path in notebooks.notebooks():
+        folder = source / path.parent.relative_to(ROOT)
+        folder.mkdir(exist_ok=True)
+        (folder / f"{path.stem}.md").write_text(notebooks.page(path, folder / "images"))
     for path in [*source.rglob("*.md")]:
+        path.write_text(re.sub(r"(\]\([^()\s]*notebooks/[\w-]+)\.ipynb\)", r"\1.md)", path.read_text()))
         here = ROOT / path.relative_to(source).parent
         for link in LINK.findall(path.read_text()):
             target = (here / link).resolve()

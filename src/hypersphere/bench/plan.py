@@ -108,9 +108,9 @@ def forecast_table(title: str, rows: int, rate: Cost, forecasts: Sequence[Foreca
     for own in forecasts:
         faster = forecasts[0].seconds / own.seconds
         lines.append(
-            f"{own.processes:9}{rows / own.seconds:11,.0f}{faster:9.2f}{1e3 * own.seconds:10.2f}"
-            f"{1e3 * own.compute:11.2f}{1e3 * own.exchange:9.3f}{own.sent / 1e6:6.1f} MB"
-            f"{own.memory / 2**30:7.2f} GiB"
+            f"{own.processes:9} {rows / own.seconds:10,.0f} {faster:8.2f} {1e3 * own.seconds:9.2f}"
+            f" {1e3 * own.compute:10.2f} {1e3 * own.exchange:8.3f} {own.sent / 1e6:5.1f} MB"
+            f" {own.memory / 2**30:6.2f} GiB"
         )
     return "\n".join(lines)
 
