@@ -12,7 +12,9 @@ from hypersphere.core import install_hint, is_installed
 from hypersphere.reproduce.catalogue import Entry
 from hypersphere.reproduce.experiment.evidence import settings_of
 from hypersphere.reproduce.experiment.face_records import face_runs
-from hypersphere.reproduce.experiment.run import Announce, ProgressFactory, silent, train_runs
+from hypersphere.reproduce.experiment.record_folder import IMAGES, RECORDS, recorded_runs
+from hypersphere.reproduce.experiment.run import Announce, Gathered, ProgressFactory, silent, train_runs
+from hypersphere.reproduce.experiment.setting import Setting
 from hypersphere.reproduce.job import Job, find_item
 from hypersphere.reproduce.result_file import Result, write_result
 
@@ -98,17 +100,29 @@ def run_entries(
     ]
     settings = [setting for job in jobs for setting in settings_of(job)]
     how = _How(jobs=options.jobs, device=options.device, progress=options.progress, announce=options.announce)
-    trained = [setting for setting in settings if setting.data != "faces"]
-    gathered = train_runs(trained, options.seeds, options.cache or folder / "cache", **how)
-    if options.data is not None:
-        on_record = face_runs(settings, options.seeds, options.data, **how)
-        gathered = replace(gathered, records={**gathered.records, **on_record.records})
+    gathered = _gather(settings, options, options.cache or folder / "cache", how)
     for job in jobs:
         options.announce(f"\n{job.entry.id}: {job.entry.title}")
         try:
             yield job.entry, _run(replace(job, gathered=gathered), folder)
         except (ValueError, OSError) as error:
             yield job.entry, error
+
+
+def _gather(settings: Sequence[Setting], options: RunOptions, cache: Path, how: _How) -> Gathered:
+    """The runs of all settings: on record where `data` is a folder of records, otherwise trained."""
+    seeds, data = options.seeds, options.data
+    known = (
+        [each for each in settings if each.data in IMAGES] if data is not None and (data / RECORDS).is_file() else []
+    )
+    parts = [train_runs([each for each in settings if each.data != "faces" and each not in known], seeds, cache, **how)]
+    if data is not None:
+        parts.append(face_runs(settings, seeds, data, **how))
+        parts.append(recorded_runs(known, seeds, data, cache, **how) if known else Gathered())
+    return Gathered(
+        {key: record for part in parts for key, record in part.records.items()},
+        {key: problem for part in parts for key, problem in part.failures.items()},
+    )
 
 
 def run_entry(entry: Entry, folder: str | Path, options: RunOptions | None = None) -> Result:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 
 from hypersphere.reproduce.experiment.mnist import open_digits
+from hypersphere.reproduce.experiment.record_folder import image_path
 from hypersphere.reproduce.experiment.setting import Setting
 from hypersphere.reproduce.job import Job
 
@@ -18,13 +19,15 @@ _IMAGES = 60_000
 
 def steps_of_epochs(job: Job, batch_size: int, epochs: int) -> int:
     """The steps of so many epochs, without the last batch of each where it is not full."""
-    images = _IMAGES if job.data is None else len(open_digits(job.data)[0])
+    path = image_path(job.data, "mnist")
+    images = _IMAGES if path is None else len(open_digits(path)[0])
     return epochs * (images // batch_size)
 
 
 def digits(job: Job, title: str, head: str, *overrides: str, steps: int, measure: str = "classes") -> Setting:
     """A classification of digits, tested on MNIST's test images."""
-    source = () if job.data is None else (f"data.source={json.dumps(str(job.data))}",)
+    path = image_path(job.data, "mnist")
+    source = () if path is None else (f"data.source={json.dumps(str(path))}",)
     return Setting(title, (*source, f"head.name={head}", f"train.steps={steps}", *overrides), measure, "mnist")
 
 

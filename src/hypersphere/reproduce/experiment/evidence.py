@@ -130,6 +130,9 @@ class Evidence:
         if setting.data == "faces":
             left, right = self.records[setting][0].arrays[f"{outcome} subjects"]
             return left, right
+        if setting.data != "pocket":
+            every_image = np.arange(len(self.records[setting][0].arrays[outcome]))
+            return every_image, every_image
         return subjects_of(setting, outcome)
 
     def gain(

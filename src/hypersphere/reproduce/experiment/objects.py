@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 import math
+from dataclasses import replace
 
 import numpy as np
 
 from hypersphere.data import long_tailed_counts, step_counts
+from hypersphere.reproduce.experiment.record_folder import image_path
 from hypersphere.reproduce.experiment.setting import Setting
 from hypersphere.reproduce.job import Job
 
@@ -20,9 +22,10 @@ _LENGTHS_MATTER = ("softmax", "focal")
 """Losses whose prototypes have lengths; those of all others start as long as torch's linear layer's, 1 / sqrt(3)."""
 
 
-def balanced(job: Job, title: str, head: str, *overrides: str) -> Setting:
+def balanced(job: Job, title: str, head: str, *overrides: str, measure: str = "classes") -> Setting:
     """A loss on all of CIFAR-10 (App. C.2)."""
-    return _objects(job, title, head, _steps(job, 10 * IMAGES, _BALANCED_BATCH, BALANCED_STEPS), *overrides)
+    steps = _steps(job, 10 * IMAGES, _BALANCED_BATCH, BALANCED_STEPS)
+    return replace(_objects(job, title, head, steps, *overrides), measure=measure)
 
 
 def imbalanced(job: Job, kind: str, ratio: float, title: str, head: str, *overrides: str) -> Setting:
@@ -48,7 +51,8 @@ def _steps(job: Job, images: int, batch_size: int, usual: int) -> int:
 
 
 def _objects(job: Job, title: str, head: str, steps: int, *overrides: str) -> Setting:
-    source = () if job.data is None else (f"data.source={json.dumps(str(job.data))}",)
+    path = image_path(job.data, "cifar10")
+    source = () if path is None else (f"data.source={json.dumps(str(path))}",)
     fixed = any(entry.startswith("head.prototypes=") for entry in overrides)
     start = () if fixed or head in _LENGTHS_MATTER else ("head.prototype_norm=0.577",)
     chosen = (*source, f"head.name={head}", f"train.steps={steps}", *start, *overrides)

@@ -55,9 +55,10 @@ class Setting:
         """What a run of this setting is filed under."""
         if self.data == "faces":
             return run_key(self.recipe(seed))
-        recipe = as_table(self.recipe(seed))
-        recipe["data"]["source"] = self.data
-        return digest({"recipe": recipe, "measure": self.measure, "version": _VERSION})
+        recipe = self.recipe(seed)
+        placeless = replace(recipe, data=replace(recipe.data, source=self.data))
+        named = as_table(recipe) if self.data == "pocket" else digest(placeless)
+        return digest({"recipe": named, "measure": self.measure, "version": _VERSION})
 
     def but(self, title: str, *overrides: str) -> Setting:
         """The same with more overrides."""
