@@ -6,7 +6,6 @@ who also give the thresholds.
 
 import argparse
 import dataclasses
-import hashlib
 import json
 import sys
 from pathlib import Path
@@ -16,7 +15,7 @@ import torch
 
 import hypersphere as hs
 from hypersphere.core import Progress
-from hypersphere.data import EncodedSource, Fitted, NamedImages, Subset
+from hypersphere.data import Fitted, NamedImages, Subset, images_digest
 from hypersphere.evaluation import Verification, calibrate_thresholds, embed, verify_pairs
 from hypersphere.evaluation.protocols import read_pairs
 from hypersphere.geometry import normalize
@@ -66,17 +65,6 @@ def held_out(recipe: Recipe, faces: Path) -> Subset:
     source = held_out_source(dataclasses.replace(recipe.data, source=str(faces)))
     assert isinstance(source, Subset)
     return source
-
-
-def set_digest(source: Subset) -> str:
-    """SHA-256 over the name and the bytes of every image, in order."""
-    found = hashlib.sha256()
-    inside = source.source.source if isinstance(source.source, Fitted) else source.source
-    assert isinstance(inside, EncodedSource)
-    for index in source.indices.tolist():
-        name = inside.describe(index).rpartition(": ")[2]
-        found.update(f"{name} {hashlib.sha256(inside.encoded(index)).hexdigest()}\n".encode())
-    return found.hexdigest()
 
 
 def embedded(model: hs.Embedder, source: object, title: str) -> torch.Tensor:
@@ -142,7 +130,7 @@ def make(run: Path, faces: Path, lfw: Path, pairs: Path, out: Path = OUT) -> Non
     table = ThresholdTable(
         model=model.contract.digest,
         people="500 people held out of the training faces (data.validation.identities=500, data.seed=0)",
-        digest=set_digest(source),
+        digest=images_digest(source),
         identities=source.num_classes,
         images=len(source),
         genuine=genuine,

@@ -37,12 +37,13 @@ if TYPE_CHECKING:
     from hypersphere.heads import Head, PairLoss, create_head, create_loss, list_heads
     from hypersphere.models import Embedder, load_model
     from hypersphere.optim import RowAdamW, RowSGD
-    from hypersphere.recognition import align_face, load_detector, open_gallery
+    from hypersphere.recognition import Recognizer, align_face, load_detector, open_gallery
 
 __all__ = [
     "Embedder",
     "Head",
     "PairLoss",
+    "Recognizer",
     "RowAdamW",
     "RowSGD",
     "__version__",
@@ -82,6 +83,7 @@ _OWNERS = {
     "Embedder": "models",
     "Head": "heads",
     "PairLoss": "heads",
+    "Recognizer": "recognition",
     "RowAdamW": "optim",
     "RowSGD": "optim",
     "align_face": "recognition",

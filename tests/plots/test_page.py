@@ -40,6 +40,8 @@ def full_page() -> Page:
     page.image(image, EVIL, EVIL)
     page.pairs([ImagePair(image, image[..., :1], EVIL, f"{EVIL}\nb_c")], EVIL)
     page.pairs([], "none")
+    page.sheet([(image, EVIL)], EVIL, quality=80)
+    page.sheet([(image, EVIL), (image[..., :1], "b_c")], EVIL, large=True)
     return page
 
 
@@ -48,7 +50,7 @@ def test_the_page_is_valid_and_all_text_is_text() -> None:
     reader = Reader(html)
     assert html.startswith("<!doctype html>")
     assert "script" not in reader.tags
-    assert reader.words.count(EVIL) == 26
+    assert reader.words.count(EVIL) == 30
     assert [value for tag, name, value in reader.attributes if name == "alt" and value].count(EVIL) == 3
 
 
@@ -61,7 +63,7 @@ def test_nothing_is_fetched() -> None:
     for _, name, value in reader.attributes:
         assert not name.startswith("on")
         if name in ("src", "srcset", "data"):
-            assert re.match(r"data:image/(png|svg\+xml);base64,", value)
+            assert re.match(r"data:image/(png|jpeg|svg\+xml);base64,", value)
     style = re.search(r"<style>(.*?)</style>", full_page().html(), flags=re.DOTALL)
     assert style is not None
     assert "url(" not in style[1]

@@ -4,7 +4,7 @@ from hypersphere.data.augment import Augmentation
 from hypersphere.data.convert import FORMATS, NOT_WRITTEN, guess_format, open_source, write_source
 from hypersphere.data.corrupt import imbalance, long_tailed_counts, noisy_labels, step_counts, unlabelled
 from hypersphere.data.doubtful import center_cosines, read_doubtful, share_threshold, write_doubtful
-from hypersphere.data.every_image import open_every_image
+from hypersphere.data.every_image import image_names, images_digest, open_every_image
 from hypersphere.data.file_access import is_image_name
 from hypersphere.data.fit import Fitted
 from hypersphere.data.formats import (
@@ -88,7 +88,9 @@ __all__ = [
     "encode",
     "first_few",
     "guess_format",
+    "image_names",
     "image_size",
+    "images_digest",
     "imbalance",
     "is_image_name",
     "long_tailed_counts",

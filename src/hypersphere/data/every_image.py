@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 from pathlib import Path
 
@@ -9,9 +10,11 @@ import numpy as np
 
 from hypersphere.data.convert import guess_format, open_source
 from hypersphere.data.file_access import is_image_name
+from hypersphere.data.fit import Fitted
 from hypersphere.data.formats import FileSource, RecordSource, TarSource
 from hypersphere.data.formats.folder import images_below
-from hypersphere.data.source import ImageSource
+from hypersphere.data.named import ImageFiles, NamedImages
+from hypersphere.data.source import ImageSource, Labels, Subset, encoded_of
 
 
 def open_every_image(path: str | Path, format: str | None = None) -> tuple[ImageSource, list[str]]:  # noqa: A002
@@ -38,13 +41,48 @@ def open_every_image(path: str | Path, format: str | None = None) -> tuple[Image
     if format is None and place.is_file() and is_image_name(place.name):
         return _unlabelled(place.parent, [place.name]), [place.name]
     source = open_source(path, format)
-    if isinstance(source, FileSource):
-        return source, list(source.files)
+    return source, image_names(source)
+
+
+def image_names(source: ImageSource) -> list[str]:
+    """The name of each image: its path within the folder or archive, its record, or its number."""
+    if isinstance(source, Fitted):
+        return image_names(source.source)
+    if isinstance(source, Subset):
+        names = image_names(source.source)
+        return [names[index] for index in source.indices.tolist()]
+    if isinstance(source, FileSource | NamedImages | ImageFiles):
+        return list(source.files)
     if isinstance(source, TarSource):
-        return source, list(source.members)
+        return list(source.members)
     if isinstance(source, RecordSource):
-        return source, [str(key) for key in source.keys.tolist()]
-    return source, [str(number) for number in range(len(source))]
+        return [str(key) for key in source.keys.tolist()]
+    return [str(number) for number in range(len(source))]
+
+
+def images_digest(source: ImageSource) -> str:
+    """SHA-256 over the name and the bytes of every image, as stored, sorted; over its pixels where none are stored.
+
+    The same images have the same digest in one archive, in several or in a folder.
+
+    Example:
+        >>> len(images_digest(open_source("people")))
+        64
+    """
+    inside, indices = _unfitted(source, np.arange(len(source)))
+    lines = []
+    for name, index in zip(image_names(source), indices.tolist(), strict=True):
+        data = encoded_of(inside, index)
+        content = inside.read(index).tobytes() if data is None else data
+        lines.append(f"{name} {hashlib.sha256(content).hexdigest()}\n".encode("utf-8", "surrogateescape"))
+    return hashlib.sha256(b"".join(sorted(lines))).hexdigest()
+
+
+def _unfitted(source: ImageSource, indices: Labels) -> tuple[ImageSource, Labels]:
+    """The images as stored, and where those of a selection are among them."""
+    if isinstance(source, Fitted):
+        return _unfitted(source.source, indices)
+    return _unfitted(source.source, source.indices[indices]) if isinstance(source, Subset) else (source, indices)
 
 
 def _is_special(folder: Path) -> bool:

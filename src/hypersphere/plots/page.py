@@ -159,6 +159,23 @@ class Page:
         )
         self._figure(f'<ul class="pairs">{items}</ul>' if pairs else "", caption)
 
+    def sheet(
+        self, images: Sequence[tuple[Image, str]], caption: str, *, quality: int | None = None, large: bool = False
+    ) -> None:
+        """A sheet of images, each with a line of small print.
+
+        Args:
+            images: uint8 (H, W, 1 or 3), and the line.
+            caption: below them.
+            quality: of JPEG, which takes a tenth of the bytes; PNG by default.
+            large: in their own size, as far as the page has room; otherwise small.
+        """
+        items = "".join(
+            f"<li>{_pixels(image, '', quality)}<small>{_breakable(text)}</small></li>\n" for image, text in images
+        )
+        kind = "sheet large" if large else "sheet"
+        self._figure(f'<ul class="{kind}">{items}</ul>' if images else "", caption)
+
     def _figure(self, content: str, caption: str) -> None:
         below = f"<figcaption>{escape(caption)}</figcaption>" if caption else ""
         self._blocks.append(f"<figure>{content}{below}</figure>")
@@ -259,8 +276,9 @@ def _drawn(figure: Figure, vector: bool) -> str:
     return _data("image/svg+xml" if vector else "image/png", stream.getvalue())
 
 
-def _pixels(image: Image, alt: str) -> str:
-    return f'<img class="pixels" alt="{escape(alt)}" src="{_data("image/png", encode(image))}">'
+def _pixels(image: Image, alt: str, quality: int | None = None) -> str:
+    kind = "image/png" if quality is None else "image/jpeg"
+    return f'<img class="pixels" alt="{escape(alt)}" src="{_data(kind, encode(image, quality))}">'
 
 
 def _data(kind: str, content: bytes) -> str:

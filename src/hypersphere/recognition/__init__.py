@@ -17,6 +17,8 @@ from hypersphere.recognition.calibration import (
     load_calibration,
     save_calibration,
 )
+from hypersphere.recognition.cluster import LINKAGES, ClusterQuality, cluster_faces, cluster_quality, members_of
+from hypersphere.recognition.cluster_page import FoundFaces, find_faces, write_cluster_page
 from hypersphere.recognition.decision import (
     NO_LIVENESS,
     Decision,
@@ -44,19 +46,24 @@ from hypersphere.recognition.gallery import (
 )
 from hypersphere.recognition.llr import LlrLine, cllr, fit_llr, min_cllr
 from hypersphere.recognition.photo import PhotoTooLarge, read_photo
+from hypersphere.recognition.recognizer import FACES, FaceCountError, Photo, Portrait, Recognizer, default_gallery
 from hypersphere.recognition.score_curve import ScoreCurve, score_curve
 from hypersphere.recognition.search_thresholds import SearchThreshold, calibrate_searches
 from hypersphere.recognition.template import pool_template
+from hypersphere.recognition.verify_page import marked_photo, write_verify_page
 
 __all__ = [
     "ALIGNMENT_TARGETS",
     "CALIBRATION_FILE",
+    "FACES",
+    "LINKAGES",
     "NO_LIVENESS",
     "AlignmentTarget",
     "AuditEntry",
     "Calibration",
     "CalibrationSet",
     "Candidate",
+    "ClusterQuality",
     "Damage",
     "Decision",
     "DegenerateLandmarks",
@@ -64,6 +71,8 @@ __all__ = [
     "DuplicateTemplate",
     "ExactSearch",
     "Face",
+    "FaceCountError",
+    "FoundFaces",
     "Gallery",
     "GalleryDamaged",
     "GalleryInfo",
@@ -73,7 +82,10 @@ __all__ = [
     "IdentifiedSubject",
     "LlrLine",
     "Mtcnn",
+    "Photo",
     "PhotoTooLarge",
+    "Portrait",
+    "Recognizer",
     "ScoreCurve",
     "Scrfd",
     "SearchThreshold",
@@ -84,12 +96,18 @@ __all__ = [
     "calibrate_searches",
     "calibration_path",
     "cllr",
+    "cluster_faces",
+    "cluster_quality",
     "contract_digest",
     "decide",
     "decide_search",
+    "default_gallery",
+    "find_faces",
     "fit_llr",
     "load_calibration",
     "load_detector",
+    "marked_photo",
+    "members_of",
     "min_cllr",
     "open_gallery",
     "pool_template",
@@ -98,4 +116,6 @@ __all__ = [
     "save_calibration",
     "score_curve",
     "similarity_transform",
+    "write_cluster_page",
+    "write_verify_page",
 ]

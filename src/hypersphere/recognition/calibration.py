@@ -38,6 +38,7 @@ class Calibration:
         curve: how the scores are spread, with both error rates at every edge.
         tail_ranks, tail_scores: impostor scores from the top, such as the highest, the second, the fifth ...
         searches: thresholds of searches in galleries of several sizes; none where pairs were all there was.
+        disjoint_from: sets of people that none of the calibration's people is in, by name.
     """
 
     contract: str
@@ -47,6 +48,7 @@ class Calibration:
     tail_ranks: tuple[int, ...]
     tail_scores: tuple[float, ...]
     searches: tuple[SearchThreshold, ...]
+    disjoint_from: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         if len(self.tail_ranks) != len(self.tail_scores) or not self.tail_ranks:
@@ -112,15 +114,17 @@ class CalibrationSet:
         digest: SHA-256 over names and bytes of their images.
         images: how many images.
         names: of the people; none where they have only numbers.
+        disjoint_from: sets of people that none of these is in, as `disjoint` found.
     """
 
     people: str
     digest: str
     images: int
     names: tuple[str, ...] = ()
+    disjoint_from: tuple[str, ...] = ()
 
-    def check_disjoint(self, others: Sequence[str], what: str) -> None:
-        """ValueError if one of these people is among others, by name.
+    def disjoint(self, others: Sequence[str], what: str) -> CalibrationSet:
+        """The same set with the statement that none of its people is among others; ValueError if one is, by name.
 
         Args:
             others: names of people, such as those of the training set or of a test.
@@ -132,6 +136,7 @@ class CalibrationSet:
                 f"the calibration set shares {len(both)} people with {what}: {first_few(both, len(both))}; thresholds "
                 "must come from people that nobody trained on or tests with"
             )
+        return dataclasses.replace(self, disjoint_from=(*self.disjoint_from, what))
 
 
 def calibrate(
@@ -215,6 +220,7 @@ def calibrate_scores(
         tail_ranks=ranks,
         tail_scores=tail,
         searches=(),
+        disjoint_from=about.disjoint_from,
     )
 
 

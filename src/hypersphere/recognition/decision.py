@@ -164,7 +164,12 @@ def decide(score: float, calibration: Calibration, fmr: float = 1e-3) -> Decisio
 
 
 def decide_search(
-    found: Sequence[tuple[str, float]], gallery_size: int, calibration: Calibration, fpir: float = 1e-2
+    found: Sequence[tuple[str, float]],
+    gallery_size: int,
+    calibration: Calibration,
+    fpir: float = 1e-2,
+    *,
+    miss_rate: float = 0.0,
 ) -> IdentificationDecision:
     """Decide about the best entries of a gallery.
 
@@ -173,8 +178,12 @@ def decide_search(
         gallery_size: templates in the gallery.
         calibration: of the model.
         fpir: the false-positive identification rate that must not be exceeded.
+        miss_rate: share of searches whose best entry an approximate index misses, which is added to the FNIR.
     """
     row = calibration.search_at(fpir, gallery_size)
+    fnir, fnir_low, fnir_high = (
+        None if rate is None else min(1.0, rate + miss_rate) for rate in (row.fnir, row.fnir_low, row.fnir_high)
+    )
     best: dict[str, float] = {}
     for subject, score in found:
         best[subject] = max(score, best.get(subject, -1.0))
@@ -189,9 +198,9 @@ def decide_search(
         fpir=row.fpir,
         fpir_low=row.fpir_low,
         fpir_high=row.fpir_high,
-        fnir=row.fnir,
-        fnir_low=row.fnir_low,
-        fnir_high=row.fnir_high,
+        fnir=fnir,
+        fnir_low=fnir_low,
+        fnir_high=fnir_high,
         gallery_size=gallery_size,
         calibrated_size=row.gallery_size,
         extrapolated=row.extrapolated,
