@@ -22,7 +22,7 @@ def drawn_photo(
         around = round(1.6 * radius)
         face = Image.new("RGB", (2 * around, 2 * around), _WALL)
         _draw(ImageDraw.Draw(face), around, radius)
-        face = face.filter(ImageFilter.GaussianBlur(radius / 40)).rotate(
+        face = face.filter(ImageFilter.GaussianBlur(radius / 25)).rotate(
             turn, Image.Resampling.BICUBIC, fillcolor=_WALL
         )
         photo.paste(face, (round(x) - around, round(y) - around))

@@ -7,6 +7,8 @@ from hypersphere.recognition.align import (
     align_face,
     similarity_transform,
 )
+from hypersphere.recognition.align_folder import align_photos
+from hypersphere.recognition.align_report import ALIGN_FAILURES, FACE_POLICIES, AlignedPhoto, AlignReport, AlignTask
 from hypersphere.recognition.calibration import (
     CALIBRATION_FILE,
     Calibration,
@@ -54,10 +56,15 @@ from hypersphere.recognition.verify_page import marked_photo, write_verify_page
 
 __all__ = [
     "ALIGNMENT_TARGETS",
+    "ALIGN_FAILURES",
     "CALIBRATION_FILE",
     "FACES",
+    "FACE_POLICIES",
     "LINKAGES",
     "NO_LIVENESS",
+    "AlignReport",
+    "AlignTask",
+    "AlignedPhoto",
     "AlignmentTarget",
     "AuditEntry",
     "Calibration",
@@ -91,6 +98,7 @@ __all__ = [
     "SearchThreshold",
     "YuNet",
     "align_face",
+    "align_photos",
     "calibrate",
     "calibrate_scores",
     "calibrate_searches",

@@ -52,7 +52,7 @@ def test_every_face_is_found_with_its_landmarks(name: str, found: dict[str, list
         assert face.landmarks.dtype == np.float32
         assert abs((face.box[0] + face.box[2]) / 2 - x) < 0.2 * radius
         assert 1.2 * radius < face.size < 2.8 * radius
-        assert 0.7 <= face.score <= 1
+        assert 0.9 <= face.score <= 1
 
 
 def same(one: list[Face], other: list[Face]) -> bool:

@@ -83,7 +83,8 @@ class Mtcnn:
 
     Args:
         min_face: the smallest face that is looked for, in pixels. The time is proportional to 1 / min_face^2.
-        thresholds: the scores that candidates need after P-Net, R-Net and O-Net.
+        thresholds: the scores that candidates need after P-Net, R-Net and O-Net. The last one is often 0.7: on
+            photos of LFW what is no face has 0.7 to 0.9, the people themselves have 0.94 and more.
         scale_factor: from one level of the pyramid to the next.
         threads: of each network; those of torch by default.
 
@@ -97,7 +98,7 @@ class Mtcnn:
         self,
         *,
         min_face: int = 20,
-        thresholds: Sequence[float] = (0.6, 0.7, 0.7),
+        thresholds: Sequence[float] = (0.6, 0.7, 0.9),
         scale_factor: float = 0.709,
         threads: int | None = None,
     ) -> None:
