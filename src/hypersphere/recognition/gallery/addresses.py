@@ -3,23 +3,29 @@
 from __future__ import annotations
 
 import os
+import re
 from pathlib import Path
-from urllib.parse import urlsplit, urlunsplit
+from urllib.parse import unquote, urlsplit, urlunsplit
 
 from hypersphere.core import refuse_existing
 from hypersphere.models import Contract
 from hypersphere.recognition.gallery.backup import check_backup, copy_records, write_backup
 from hypersphere.recognition.gallery.driver import Gallery, check_contract
+from hypersphere.recognition.gallery.milvus import MilvusGallery
+from hypersphere.recognition.gallery.postgres import PostgresGallery
 from hypersphere.recognition.gallery.sqlite import SqliteGallery
 
 _SQLITE_ENDS = (".db", ".sqlite", ".sqlite3")
+_ENGINES = {"postgresql://": "postgres", "milvus://": "milvus"}
+_NAME = re.compile(r"[a-z][a-z0-9_]{0,39}")
 
 
 def open_gallery(address: str | os.PathLike[str], *, contract: Contract | None = None, create: bool = False) -> Gallery:
     """Open the gallery at an address.
 
     Args:
-        address: a file that ends in `.db`, `.sqlite` or `.sqlite3` (SQLite).
+        address: a file that ends in `.db`, `.sqlite` or `.sqlite3` (SQLite), or `postgresql://user@host/database#name`
+            (PostgreSQL with pgvector; `#people` by default), or `milvus://user:password@host:port/name` (Milvus).
         contract: of the model whose templates it holds or will hold (`load_model(...).contract`). Without it the
             gallery can be looked at, copied and cleaned, but not enrolled into or searched.
         create: make it if there is none; needs the contract.
@@ -43,8 +49,15 @@ def open_gallery(address: str | os.PathLike[str], *, contract: Contract | None =
         raise ValueError("create=True needs the contract of the model whose templates the gallery will hold")
     if contract is not None:
         check_contract(contract)
-    engine_of(address)
-    return SqliteGallery(Path(address), contract, create=create)
+    engine = engine_of(address)
+    if engine == "sqlite":
+        return SqliteGallery(Path(address), contract, create=create)
+    shown = without_password(os.fspath(address))
+    if engine == "postgres":
+        server, _, name = os.fspath(address).partition("#")
+        return PostgresGallery(server, check_name(name or "people"), shown, contract, create=create)
+    host, port, name, token = _milvus_parts(os.fspath(address), shown)
+    return MilvusGallery(host, port, check_name(name), shown, token=token, contract=contract, create=create)
 
 
 def restore_gallery(path: str | os.PathLike[str], address: str | os.PathLike[str]) -> int:
@@ -66,7 +79,32 @@ def engine_of(address: str | os.PathLike[str]) -> str:
     text = os.fspath(address)
     if Path(text).suffix in _SQLITE_ENDS and "://" not in text:
         return "sqlite"
-    raise ValueError(f"{without_password(text)}: no address of a gallery; expected a file that ends in .db")
+    for starts, engine in _ENGINES.items():
+        if text.startswith(starts):
+            return engine
+    raise ValueError(
+        f"{without_password(text)}: no address of a gallery; expected a file that ends in .db, or an address that "
+        f"begins with {' or '.join(_ENGINES)}"
+    )
+
+
+def _milvus_parts(address: str, shown: str) -> tuple[str, int, str, str]:
+    parts = urlsplit(address)
+    try:
+        host, port = parts.hostname, parts.port
+    except ValueError:
+        host, port = None, None
+    if not host:
+        raise ValueError(f"{shown}: expected milvus://host:port/name")
+    token = f"{unquote(parts.username)}:{unquote(parts.password or '')}" if parts.username else ""
+    return host, port or 19530, parts.path.strip("/") or "people", token
+
+
+def check_name(name: str) -> str:
+    """The name of a gallery on a server must be a short word."""
+    if not _NAME.fullmatch(name):
+        raise ValueError(f"the gallery's name {name!r:.80} must be up to 40 of the letters a-z, digits and _")
+    return name
 
 
 def without_password(address: str) -> str:

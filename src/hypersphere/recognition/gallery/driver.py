@@ -7,14 +7,14 @@ import os
 import secrets
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-from hypersphere.core import Failure, check_integer, digest
+from hypersphere.core import Failure, check_integer, digest, parse_json
 from hypersphere.models.contract import Contract, parse_contract
 from hypersphere.recognition.gallery.stored_template import (
     Record,
@@ -24,6 +24,7 @@ from hypersphere.recognition.gallery.stored_template import (
     check_vectors,
     check_words,
     packed,
+    text_digest,
 )
 
 
@@ -269,23 +270,28 @@ def check_contract(contract: Contract) -> Contract:
     return contract
 
 
-def contract_text(contract: Contract) -> str:
-    """A contract as galleries store it."""
-    return json.dumps(contract.table(), sort_keys=True)
+def settings_row(contract: Contract) -> tuple[str, bytes]:
+    """What a new gallery stores of itself, as JSON, and its digest."""
+    document = {"contract": contract.table(), "digest": contract_digest(contract), "created": time.time()}
+    text = json.dumps(document, sort_keys=True)
+    return text, text_digest(text)
 
 
-def read_stored_contract(text: str, expected_digest: str, address: str) -> Contract:
+def read_settings(rows: Sequence[Sequence[Any]], address: str) -> Contract:
     """The contract that a gallery stores.
 
+    Args:
+        rows: of its settings; there is one, with what `settings_row` made.
+        address: for messages.
+
     Raises:
-        GalleryDamaged: it is not the one that was written.
+        GalleryDamaged: it is not what was written.
     """
-    try:
-        contract = parse_contract(text, address)
-    except ValueError as error:
-        raise GalleryDamaged(f"{address}: its contract is damaged; restore a backup ({error})") from None
-    if contract_digest(contract) != expected_digest:
-        raise GalleryDamaged(
-            f"{address}: its contract is damaged (digest {contract_digest(contract)}); restore a backup"
-        )
+    damaged = GalleryDamaged(f"{address}: its settings are damaged; restore a backup")
+    if len(rows) != 1 or not isinstance(rows[0][0], str) or text_digest(rows[0][0]) != bytes(rows[0][1]):
+        raise damaged
+    document = parse_json(rows[0][0], f"{address}: settings")
+    contract = parse_contract(json.dumps(document["contract"]), address)
+    if contract_digest(contract) != document["digest"]:
+        raise damaged
     return contract

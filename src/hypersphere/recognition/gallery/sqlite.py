@@ -30,13 +30,12 @@ from hypersphere.recognition.gallery.sqlite_file import (
     COLUMNS,
     as_record,
     as_row,
-    audit_digest,
     connect,
     create_file,
     naming_errors,
     read_contract_of,
 )
-from hypersphere.recognition.gallery.stored_template import Record, unpacked
+from hypersphere.recognition.gallery.stored_template import Record, audit_digest, unpacked
 
 _INSERT = f"INSERT INTO templates ({COLUMNS}, digest) VALUES (?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (id) DO NOTHING"
 _BATCH = 10_000

@@ -2,25 +2,16 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 import os
 import sqlite3
-import time
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
-from hypersphere.core import make_folders, parse_json, partial_name, sync_file, sync_folder
+from hypersphere.core import make_folders, partial_name, sync_file, sync_folder
 from hypersphere.models import Contract
-from hypersphere.recognition.gallery.driver import (
-    GalleryDamaged,
-    GalleryUnavailable,
-    contract_digest,
-    contract_text,
-    read_stored_contract,
-)
+from hypersphere.recognition.gallery.driver import GalleryDamaged, GalleryUnavailable, read_settings, settings_row
 from hypersphere.recognition.gallery.stored_template import Record
 
 COLUMNS = "id, subject, vector, metadata, consent, enrolled, expires"
@@ -61,10 +52,7 @@ def create_file(path: Path, contract: Contract) -> None:
             new.execute("BEGIN")
             for statement in _SCHEMA:
                 new.execute(statement)
-            document = json.dumps(
-                {"contract": contract_text(contract), "digest": contract_digest(contract), "created": time.time()}
-            )
-            new.execute("INSERT INTO settings VALUES (?, ?)", (document, _sha(document)))
+            new.execute("INSERT INTO settings VALUES (?, ?)", settings_row(contract))
             new.execute("COMMIT")
         sync_file(temporary)
         try:
@@ -101,10 +89,7 @@ def read_contract_of(connection: sqlite3.Connection, path: Path) -> Contract:
     """The contract of an open gallery."""
     with naming_errors(path):
         rows = connection.execute("SELECT document, digest FROM settings").fetchall()
-    if len(rows) != 1 or not isinstance(rows[0][0], str) or _sha(rows[0][0]) != rows[0][1]:
-        raise GalleryDamaged(f"{path}: its settings are damaged; restore a backup")
-    document = parse_json(rows[0][0], f"{path}: settings")
-    return read_stored_contract(document["contract"], document["digest"], str(path))
+    return read_settings(rows, str(path))
 
 
 def as_row(record: Record) -> tuple[Any, ...]:
@@ -125,11 +110,6 @@ def as_record(values: tuple[Any, ...], width: int) -> Record | None:
         id=name, subject=subject, vector=vector, metadata=metadata, consent=consent, enrolled=enrolled, expires=expires
     )
     return record if record.digest == digest and len(vector) == 2 * width else None
-
-
-def audit_digest(*values: Any) -> bytes:
-    """The digest of an audit entry."""
-    return _sha(repr(values))
 
 
 @contextmanager
@@ -162,7 +142,3 @@ def _check_format(connection: sqlite3.Connection, path: Path) -> None:
 
 def _text(data: bytes) -> str:
     return data.decode("utf-8", "surrogateescape")
-
-
-def _sha(text: str) -> bytes:
-    return hashlib.sha256(text.encode("utf-8", "surrogateescape")).digest()

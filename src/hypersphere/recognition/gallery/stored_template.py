@@ -17,7 +17,7 @@ from hypersphere.core import check_finite_number, parse_json
 UNIT_TOLERANCE = 1e-3
 """How far from 1 the norm of a template or probe may be."""
 MOST_METADATA = 32
-_NAME_LENGTH, _VALUE_LENGTH = 200, 1000
+_NAME_LENGTH, _VALUE_LENGTH, _METADATA_LENGTH = 200, 1000, 8000
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -77,6 +77,8 @@ def check_metadata(name: str, values: Mapping[str, str] | None) -> dict[str, str
         if not isinstance(key, str) or not key.isidentifier() or not key.isascii() or len(key) > 64:
             raise ValueError(f"{name}: the key {key!r:.80} must be a word of ASCII letters, digits and _, at most 64")
         check_words(f"{name}[{key!r}]", value, longest=_VALUE_LENGTH, least=0)
+    if len(as_json(known)) > _METADATA_LENGTH:
+        raise ValueError(f"{name} has {len(as_json(known))} characters; at most {_METADATA_LENGTH} are stored")
     return known
 
 
@@ -122,3 +124,13 @@ def unpacked(vectors: list[bytes], dim: int) -> NDArray[np.float16]:
 def check_time(name: str, value: float | None) -> float | None:
     """`value` must be a time in seconds since 1970, or None."""
     return None if value is None else check_finite_number(name, value)
+
+
+def text_digest(text: str) -> bytes:
+    """SHA-256 of a text."""
+    return hashlib.sha256(text.encode("utf-8", "surrogateescape")).digest()
+
+
+def audit_digest(*values: Any) -> bytes:
+    """The digest of an audit entry's values."""
+    return text_digest(repr(values))

@@ -1,0 +1,365 @@
+"""The gallery beyond one machine: Milvus, by the address of a server or a cluster."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import logging
+import socket
+import threading
+import time
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from itertools import islice
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hypersphere.core import import_extra, parse_json
+from hypersphere.models import Contract
+from hypersphere.recognition.gallery.driver import (
+    AuditEntry,
+    Candidate,
+    Damage,
+    DuplicateTemplate,
+    Gallery,
+    GalleryInfo,
+    GalleryUnavailable,
+    contract_digest,
+    new_id,
+    read_settings,
+    settings_row,
+)
+from hypersphere.recognition.gallery.rescoring import Near, exact_top
+from hypersphere.recognition.gallery.stored_template import Record, audit_digest, metadata_of, packed
+
+_CONNECT_SECONDS = 1.0
+_ANSWER_SECONDS = 60.0
+_BATCH = 1000
+_MOST = 16384
+"""Rows that Milvus returns at most."""
+_NEVER = 1e300
+_SETTINGS = "settings"
+_ENTRIES = f'id != "{_SETTINGS}"'
+_LONGEST = 65535
+_OFF = 1e-4
+"""How far Milvus's float32 scores are from exact ones at most: far more than rounding."""
+_WANTED = ("document", "vector")
+
+
+class MilvusGallery(Gallery):
+    """Templates in a collection of Milvus, and their audit trail in another.
+
+    Reads are strongly consistent: a search sees whatever was acknowledged. Milvus has no transactions: a record and its
+    audit entry are two writes, and two processes that send different templates under one key at the same moment may
+    both be acknowledged (one is kept). Texts are compared by their digests: no name can be taken for an expression.
+
+    Args:
+        host, port: of the server.
+        name: of the gallery.
+        shown: the address as it may be shown.
+        token: `user:password`, or empty.
+        contract: see `open_gallery`.
+        create: see `open_gallery`.
+    """
+
+    engine = "milvus"
+
+    def __init__(
+        self, host: str, port: int, name: str, shown: str, *, token: str, contract: Contract | None, create: bool
+    ):
+        self._milvus = import_extra("pymilvus", "a gallery in Milvus")
+        self._place, self._token, self._shown = (host, port), token, shown
+        self._name, self._trail = f"hypersphere_{name}", f"hypersphere_{name}_audit"
+        self._lock = threading.RLock()
+        self._client: Any = None
+        try:
+            super().__init__(shown, read_settings([self._settings(contract, create)], shown), contract)
+        except BaseException:
+            self.close()
+            raise
+
+    def store(self, records: Iterable[Record], action: str) -> None:
+        """See `Gallery.store`; batches are stored one after the other."""
+        waiting, count, last = iter(records), 0, None
+        with self._calling() as client:
+            while batch := list(islice(waiting, _BATCH)):
+                new = self._new_ones(client, batch)
+                if new:
+                    client.upsert(self._name, [_as_row(record) for record in new])
+                    count, last = count + len(new), new[-1]
+            if last is not None and action:
+                words = (last.subject, last.id) if count == 1 else ("", f"{count} templates")
+                self._note(client, [AuditEntry(time.time(), action, *words)])
+
+    def find(self, probes: NDArray[np.float32], k: int, where: Mapping[str, str]) -> list[list[Candidate]]:
+        """See `Gallery.find`."""
+        condition = f"damaged == false and expires > {time.time()!r}"
+        if where:
+            keys = ", ".join(f'"{_tag(key, value)}"' for key, value in sorted(where.items()))
+            condition += f" and ARRAY_CONTAINS_ALL(tags, [{keys}])"
+        with self._calling() as client:
+            return [self._find_one(client, probe, k, condition) for probe in probes]
+
+    def _find_one(self, client: Any, probe: NDArray[np.float32], k: int, condition: str) -> list[Candidate]:
+        def fetch(limit: int) -> list[Near]:
+            [rows] = client.search(
+                self._name,
+                data=[probe],
+                limit=limit,
+                filter=condition,
+                output_fields=list(_WANTED),
+                search_params={"metric_type": "IP"},
+                consistency_level="Strong",
+                timeout=_ANSWER_SECONDS,
+            )
+            return [Near(_as_record(row["entity"]), row["distance"]) for row in rows]
+
+        return exact_top(fetch, probe, k, off=_OFF, most=_MOST)
+
+    def forget(self, subject: str) -> int:
+        """See `Gallery.forget`. Milvus frees the space of removed rows later, when it compacts its segments."""
+        return self._remove(f'subject == "{_key(subject)}"', "forget", subject)
+
+    def purge(self) -> int:
+        """See `Gallery.purge`; quarantined rows go too."""
+        with self._calling() as client:
+            self._delete(client, "damaged == true")
+        return self._remove(f"expires <= {time.time()!r}", "purge", "")
+
+    def subjects(self) -> list[str]:
+        """See `Gallery.subjects`: reads the names of all templates."""
+        condition = f"damaged == false and expires > {time.time()!r}"
+        with self._calling() as client:
+            documents = self._stream(client, self._name, condition, ["document"])
+            return sorted({parse_json(row["document"], self.address)["subject"] for row in documents})
+
+    def info(self) -> GalleryInfo:
+        """See `Gallery.info`: counts people by reading the names of all templates."""
+        now = time.time()
+        with self._calling() as client:
+            counts = [
+                self._count(client, condition)
+                for condition in (
+                    f"damaged == false and expires > {now!r}",
+                    f"damaged == false and expires <= {now!r}",
+                    "damaged == true",
+                )
+            ]
+        return GalleryInfo(
+            engine=self.engine,
+            address=self.address,
+            size=counts[0],
+            subjects=len(self.subjects()),
+            expired=counts[1],
+            quarantined=counts[2],
+            dim=self.dim,
+            contract=self.stored_contract.table(),
+            contract_digest=contract_digest(self.stored_contract),
+        )
+
+    def verify(self) -> list[Damage]:
+        """See `Gallery.verify`."""
+        found = []
+        with self._calling() as client:
+            for row in self._stream(client, self._name, "damaged == false", ["*"]):
+                if _as_record(row) is None:
+                    found.append(Damage("template", row["id"]))
+                    client.upsert(self._name, [{**row, "damaged": True}])
+            entries = self._stream(client, self._trail, _ENTRIES, ["document"])
+            found += [Damage("audit", row["id"]) for row in entries if _as_entry(row) is None]
+            if found:
+                self._note(client, [AuditEntry(time.time(), "verify", "", f"{len(found)} damaged")])
+        return found
+
+    def records(self) -> Iterator[Record]:
+        """See `Gallery.records`; what is written meanwhile may or may not be among them."""
+        with self._calling() as client:
+            rows = self._stream(client, self._name, "damaged == false", list(_WANTED))
+            found = [record for row in rows if (record := _as_record(row)) is not None]
+        yield from sorted(found, key=lambda record: record.id)
+
+    def audit(self) -> list[AuditEntry]:
+        """See `Gallery.audit`."""
+        with self._calling() as client:
+            rows = sorted(self._stream(client, self._trail, _ENTRIES, ["document"]), key=lambda row: str(row["id"]))
+        return [entry for row in rows if (entry := _as_entry(row)) is not None]
+
+    def note(self, entries: Iterable[AuditEntry]) -> None:
+        """See `Gallery.note`."""
+        with self._calling() as client:
+            self._note(client, entries)
+
+    def close(self) -> None:
+        """See `Gallery.close`."""
+        with self._lock:
+            if self._client is not None:
+                self._client.close()
+                self._client = None
+
+    def _settings(self, contract: Contract | None, create: bool) -> tuple[str, bytes]:
+        """The settings of the gallery, which is made if there is none and that is wanted."""
+        with self._calling() as client:
+            if not client.has_collection(self._name):
+                if not create or contract is None:
+                    raise ValueError(f"{self._shown}: there is no such gallery")
+                self._create(client, contract)
+            [row] = client.query(
+                self._trail, filter=f'id == "{_SETTINGS}"', output_fields=["document"], consistency_level="Strong"
+            )
+        document, _, digest = row["document"].rpartition(" ")
+        return document, bytes.fromhex(digest)
+
+    def _create(self, client: Any, contract: Contract) -> None:
+        kinds = self._milvus.DataType
+        main = client.create_schema(auto_id=False, enable_dynamic_field=False)
+        main.add_field("id", kinds.VARCHAR, is_primary=True, max_length=64)
+        main.add_field("vector", kinds.FLOAT_VECTOR, dim=contract.width)
+        main.add_field("document", kinds.VARCHAR, max_length=_LONGEST)
+        main.add_field("subject", kinds.VARCHAR, max_length=64)
+        main.add_field("tags", kinds.ARRAY, element_type=kinds.VARCHAR, max_capacity=64, max_length=64)
+        main.add_field("expires", kinds.DOUBLE)
+        main.add_field("damaged", kinds.BOOL)
+        trail = client.create_schema(auto_id=False, enable_dynamic_field=False)
+        trail.add_field("id", kinds.VARCHAR, is_primary=True, max_length=64)
+        trail.add_field("vector", kinds.FLOAT_VECTOR, dim=2)
+        trail.add_field("document", kinds.VARCHAR, max_length=_LONGEST)
+        index = client.prepare_index_params()
+        index.add_index(field_name="vector", index_type="FLAT", metric_type="IP")
+        document, digest = settings_row(contract)
+        settings = {"id": _SETTINGS, "vector": [0.0, 1.0], "document": f"{document} {digest.hex()}"}
+        for name, schema in ((self._trail, trail), (self._name, main)):
+            client.create_collection(name, schema=schema, consistency_level="Strong")
+            client.create_index(name, index, sync=False)
+            client.load_collection(name)
+            if name == self._trail:
+                client.upsert(name, [settings])
+
+    def _new_ones(self, client: Any, batch: Sequence[Record]) -> list[Record]:
+        """Records whose keys are free; one whose key holds something else is refused."""
+        wanted = {_key(record.id): record for record in batch}
+        keys = ", ".join(f'"{key}"' for key in wanted)
+        rows = self._stream(client, self._name, f"damaged == false and id in [{keys}]", list(_WANTED))
+        for row in rows:
+            known, mine = _as_record(row), wanted.pop(row["id"])
+            if known is None or not known.same_template(mine):
+                raise DuplicateTemplate(f"{self.address}: the key {mine.id!r} is that of another template")
+        return list(wanted.values())
+
+    def _note(self, client: Any, entries: Iterable[AuditEntry]) -> None:
+        rows = []
+        for entry in entries:
+            values = (entry.time, entry.action, entry.subject, entry.detail)
+            document = json.dumps([*values, audit_digest(*values).hex()])
+            rows.append({"id": new_id(entry.time), "vector": [0.0, 1.0], "document": document})
+        if rows:
+            client.upsert(self._trail, rows)
+
+    def _remove(self, condition: str, action: str, subject: str) -> int:
+        with self._calling() as client:
+            count = self._count(client, f"damaged == false and {condition}")
+            self._delete(client, condition)
+            if count:
+                self._note(client, [AuditEntry(time.time(), action, subject, f"{count} templates")])
+        return count
+
+    def _delete(self, client: Any, condition: str) -> None:
+        client.delete(self._name, filter=condition)
+
+    def _count(self, client: Any, condition: str) -> int:
+        [row] = client.query(
+            self._name,
+            filter=condition,
+            output_fields=["count(*)"],
+            consistency_level="Strong",
+            timeout=_ANSWER_SECONDS,
+        )
+        return int(row["count(*)"])
+
+    def _stream(self, client: Any, name: str, condition: str, fields: list[str]) -> Iterator[dict[str, Any]]:
+        rows = client.query_iterator(
+            name, batch_size=_BATCH, filter=condition, output_fields=["id", *fields], consistency_level="Strong"
+        )
+        try:
+            while batch := rows.next():
+                yield from batch
+        finally:
+            rows.close()
+
+    @contextmanager
+    def _calling(self) -> Iterator[Any]:
+        """The client, if somebody listens at the address: pymilvus itself would try again for a minute."""
+        with self._lock:
+            try:
+                socket.create_connection(self._place, timeout=_CONNECT_SECONDS).close()
+                with _quiet():
+                    if self._client is None:
+                        self._client = self._connect()
+                    yield self._client
+            except (OSError, self._milvus.MilvusException) as error:
+                self.close()
+                words = " ".join(str(error).split())
+                raise GalleryUnavailable(f"{self._shown}: Milvus does not answer ({words:.200})") from error
+
+    def _connect(self) -> Any:
+        host, port = self._place
+        client = self._milvus.MilvusClient(uri=f"http://{host}:{port}", token=self._token, timeout=_CONNECT_SECONDS)
+        if client.has_collection(self._name):
+            for name in (self._trail, self._name):
+                client.load_collection(name)
+        return client
+
+
+def _key(text: str) -> str:
+    """A text as a key that is a plain word in any expression."""
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def _tag(key: str, value: str) -> str:
+    return _key(json.dumps([key, value]))
+
+
+def _as_row(record: Record) -> dict[str, Any]:
+    words = ("id", "subject", "metadata", "consent", "enrolled", "expires")
+    document = {**{word: getattr(record, word) for word in words}, "digest": record.digest.hex()}
+    return {
+        "id": _key(record.id),
+        "vector": np.frombuffer(record.vector, "<f2").astype(np.float32),
+        "document": json.dumps(document, ensure_ascii=False),
+        "subject": _key(record.subject),
+        "tags": [_tag(key, value) for key, value in metadata_of(record).items()],
+        "expires": _NEVER if record.expires is None else record.expires,
+        "damaged": False,
+    }
+
+
+def _as_record(row: Mapping[str, Any]) -> Record | None:
+    """The record of a row; None if it is damaged."""
+    try:
+        document = parse_json(row["document"], "a template")
+        digest = bytes.fromhex(document.pop("digest"))
+        record = Record(vector=packed(np.asarray(row["vector"], np.float32)), **document)
+        return record if record.digest == digest else None
+    except (AttributeError, KeyError, TypeError, ValueError):
+        return None
+
+
+def _as_entry(row: Mapping[str, Any]) -> AuditEntry | None:
+    try:
+        *values, digest = parse_json(row["document"], "an audit entry")
+        return AuditEntry(*values) if audit_digest(*values).hex() == digest else None
+    except (TypeError, ValueError):
+        return None
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """pymilvus logs an error and its traceback besides raising it."""
+    logger = logging.getLogger("pymilvus")
+    before = logger.level
+    logger.setLevel(logging.CRITICAL + 1)
+    try:
+        yield
+    finally:
+        logger.setLevel(before)

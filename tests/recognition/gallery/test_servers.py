@@ -1,0 +1,153 @@
+"""Galleries on servers under faults: a server that is not there, one that is killed, rows that somebody has changed."""
+
+import socket
+import time
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from hypersphere.recognition.gallery import Damage, Gallery, GalleryUnavailable, open_gallery
+from hypersphere.recognition.gallery.rescoring import Near, exact_top
+from hypersphere.recognition.gallery.stored_template import Record, packed
+from tests.recognition.gallery.people import CONTRACT, DIM, units
+from tests.recognition.gallery.servers import Milvus, Postgres
+
+Server = Postgres | Milvus
+
+
+@pytest.fixture(params=["postgres", "milvus"])
+def server(request: pytest.FixtureRequest) -> Server:
+    found: Server = request.getfixturevalue(request.param)
+    return found
+
+
+def address_of(server: Server, name: str) -> str:
+    return f"{server.address}{'#' if isinstance(server, Postgres) else '/'}{name}"
+
+
+def refused(act: Callable[[], object]) -> float:
+    """Seconds until a call says that the engine does not answer."""
+    start = time.monotonic()
+    with pytest.raises(GalleryUnavailable, match="does not answer"):
+        act()
+    return time.monotonic() - start
+
+
+def test_a_server_that_is_not_there(tmp_path: Path) -> None:
+    pytest.importorskip("psycopg")
+    pytest.importorskip("pymilvus")
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    for address in (
+        f"postgresql:///people?host={tmp_path}",
+        f"postgresql://user:secret@127.0.0.1:{port}/people",
+        f"milvus://user:secret@127.0.0.1:{port}/people",
+    ):
+        assert refused(partial(open_gallery, address, contract=CONTRACT, create=True)) < 2
+        with pytest.raises(GalleryUnavailable) as caught:
+            open_gallery(address, contract=CONTRACT)
+        assert "secret" not in str(caught.value)
+
+
+def test_a_killed_server_is_no_missing_match_and_loses_nothing(server: Server) -> None:
+    rows = units(4)
+    with open_gallery(address_of(server, "killed"), contract=CONTRACT, create=True) as gallery:
+        for number, row in enumerate(rows[:3]):
+            gallery.enroll(f"p{number}", row, key=f"k{number}")
+        server.kill()
+        try:
+            for act in (lambda: gallery.search(rows), lambda: gallery.enroll("late", rows[3]), gallery.info):
+                assert refused(act) < 2
+        finally:
+            server.start()
+        assert [found[0].subject for found in gallery.search(rows[:3], 1)] == ["p0", "p1", "p2"]
+        gallery.enroll("late", rows[3], key="late")
+        assert gallery.info().size == 4
+
+
+def change(server: Server, gallery: Gallery, column: str) -> None:
+    """Change the row of template k1 behind the gallery's back."""
+    if isinstance(server, Postgres):
+        import psycopg
+
+        values = {"subject": "'Eve'", "vector": f"(SELECT vector FROM {gallery._name}.templates WHERE id = 'k2')"}  # type: ignore[attr-defined]
+        with psycopg.connect(server.address) as sql:
+            sql.execute(f"UPDATE {gallery._name}.templates SET {column} = {values[column]} WHERE id = 'k1'")  # type: ignore[attr-defined]
+    else:
+        client = gallery._client  # type: ignore[attr-defined]
+        [row] = [
+            row
+            for row in client.query(gallery._name, filter='id != ""', output_fields=["*", "vector"])  # type: ignore[attr-defined]
+            if '"k1"' in row["document"]
+        ]
+        new = {"subject": {"document": row["document"].replace("p1", "Eve")}, "vector": {"vector": units(3)[2]}}
+        client.upsert(gallery._name, [{**row, **new[column]}])  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize("column", ["subject", "vector"])
+def test_a_row_that_was_changed_matches_nothing_and_is_quarantined(server: Server, column: str) -> None:
+    rows = units(3)
+    with open_gallery(address_of(server, f"changed_{column}"), contract=CONTRACT, create=True) as gallery:
+        for number, row in enumerate(rows):
+            gallery.enroll(f"p{number}", row, key=f"k{number}")
+        change(server, gallery, column)
+        with pytest.warns(RuntimeWarning, match="1 damaged templates match nothing"):
+            [found] = gallery.search(rows[:1], 3)
+        assert {each.template_id for each in found} == {"k0", "k2"}
+        [damage] = gallery.verify()
+        assert damage.kind == "template"
+        assert isinstance(server, Milvus) or damage == Damage("template", "k1")
+        assert gallery.verify() == []
+        info = gallery.info()
+        assert (info.size, info.quarantined) == (2, 1)
+        gallery.enroll("p1", rows[1], key="k1")
+        assert {each.template_id for each in gallery.search(rows[:1], 3)[0]} == {"k0", "k1", "k2"}
+        gallery.purge()
+        assert gallery.info().quarantined == 0
+
+
+def test_more_rows_are_asked_for_until_the_answer_is_certain() -> None:
+    """An engine whose scores are off by as much as it may be still gives the exact answer, ties by id included."""
+    draw = np.random.default_rng(0)
+    near = units(1) + 1e-3 * draw.normal(size=(300, DIM))
+    near /= np.linalg.norm(near, axis=1, keepdims=True)
+    records = [
+        Record(id=f"{number:03}", subject="s", vector=packed(row.astype(np.float32))) for number, row in enumerate(near)
+    ]
+    records += [Record(id=f"tie{number}", subject="s", vector=records[5].vector) for number in range(9, 0, -1)]
+    probe = units(1)[0]
+    stored = np.stack([np.frombuffer(record.vector, "<f2") for record in records]).astype(np.float64)
+    exact = stored @ probe.astype(np.float64)
+    rough = exact + draw.uniform(-1e-3, 1e-3, len(exact))
+    order = np.argsort(-rough)
+    asked = []
+
+    def fetch(limit: int) -> list[Near]:
+        asked.append(limit)
+        return [Near(records[place], float(rough[place])) for place in order[:limit]]
+
+    found = exact_top(fetch, probe, 10, off=1e-3, most=1000)
+    best = sorted(range(len(records)), key=lambda place: (-exact[place].round(12), records[place].id))[:10]
+    assert [each.template_id for each in found] == [records[place].id for place in best]
+    assert len(asked) > 1
+
+
+@pytest.mark.parametrize(
+    ("address", "words"),
+    [
+        ("people", "no address of a gallery"),
+        ("mysql://u:secret@h/x", "u:\\*\\*\\*@h"),
+        ("postgresql://h/db#People", "must be up to 40"),
+        ("postgresql://h/db#p;drop", "must be up to 40"),
+        ("milvus:///x", "expected milvus://host:port/name"),
+        ("milvus://h:x/x", "expected milvus://host:port/name"),
+        ("milvus://h:1/A", "must be up to 40"),
+    ],
+)
+def test_addresses_that_are_none(address: str, words: str) -> None:
+    with pytest.raises(ValueError, match=words):
+        open_gallery(address, contract=CONTRACT)
