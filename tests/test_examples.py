@@ -15,10 +15,7 @@ from tests import examples
 ROOT = Path(__file__).parents[1]
 SOURCE = ROOT / "src"
 FOLDERS = ("docs", "docs/guide")
-DOCUMENTS = [
-    "README.md",
-    *(f"{folder}/{path.name}" for folder in FOLDERS for path in sorted((ROOT / folder).glob("*.md"))),
-]
+DOCUMENTS = [f"{folder}/{path.name}" for folder in FOLDERS for path in sorted((ROOT / folder).glob("*.md"))]
 
 
 def docstrings() -> list[tuple[str, str]]:
@@ -81,7 +78,7 @@ def test_a_docstring_prints_what_it_says(module: str, name: str, place: Path) ->
 def test_the_blocks_of_a_document_run(document: str, place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for name, value in {"RANK": 0, "WORLD_SIZE": 1, "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": 0}.items():
         monkeypatch.setenv(name, str(value))
-    scope: dict[str, Any] = {} if document == "README.md" else examples.names()
+    scope: dict[str, Any] = examples.names()
     for block in blocks(document):
         exec(compile(block, document, "exec"), scope)
     if torch.distributed.is_initialized():
