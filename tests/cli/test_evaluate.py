@@ -101,6 +101,41 @@ def test_embeddings_made_here_come_back_as_ready_ones(lfw: Path, tmp_path: Path)
     averaged = evaluate(tmp_path / "d", *halves, "--pairs", lfw / "lfw-pairs.txt", "--merge", "scores")
     assert averaged["options"]["merge"] == "mean of scores"
     assert "mean_snapshot_accuracy" in averaged["metrics"]
+    alike = evaluate(tmp_path / "e", *halves, "--pairs", lfw / "lfw-pairs.txt", "--merge", "unit")
+    for name in ("accuracy", "auc", "eer", "tar@far=1e-1"):
+        assert alike["metrics"][name]["value"] == pytest.approx(averaged["metrics"][name]["value"], abs=1e-9)
+    np.save(tmp_path / "others.npy", values[:30])
+    fitted = evaluate(
+        tmp_path / "f", *ready, "--pairs", lfw / "lfw-pairs.txt", "--pca", "5", "--fit", tmp_path / "others.npy"
+    )
+    assert fitted["options"]["fit"] == "30 other images"
+
+
+def test_a_pca_of_other_images_by_the_same_models(
+    lfw: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Two models merged, their mean and PCA learned from a folder of other images, as from their arrays."""
+    words = ("--model", lfw / "net.onnx", lfw / "net.onnx", "--data", lfw, "--pca", "3", "--fit", lfw / "faces")
+    merged = evaluate(tmp_path / "a", *words, "--merge", "unit", "--save-embeddings")
+    pairs, values = read_pairs(lfw / "lfw-pairs.txt"), np.load(tmp_path / "a" / "embeddings.npy")
+    names = (tmp_path / "a" / "names.txt").read_text().split("\n")
+    assert len(names) - 1 == len(values)
+    np.testing.assert_allclose(np.linalg.norm(values[:, :4], axis=1), 1, rtol=1e-5)
+    ready = ("--embeddings", tmp_path / "a" / "embeddings.npy", "--names", tmp_path / "a" / "names.txt")
+    again = evaluate(
+        tmp_path / "b",
+        *ready,
+        "--pairs",
+        lfw / "lfw-pairs.txt",
+        "--pca",
+        "3",
+        "--fit",
+        tmp_path / "a" / "embeddings.npy",
+    )
+    assert len(pairs) == merged["counts"]["pairs"]
+    assert again["metrics"]["auc"]["value"] == pytest.approx(merged["metrics"]["auc"]["value"], abs=1e-6)
+    assert "use --merge unit" in fails(capsys, "pairs", *words, "--merge", "scores")
+    assert "give --pca N" in fails(capsys, "pairs", *words[:5], "--merge", "unit", "--fit", lfw / "faces")
 
 
 def test_our_own_model_files_and_runs(lfw: Path, tmp_path: Path) -> None:

@@ -178,7 +178,7 @@ def test_a_model_and_images(kind: str, tmp_path: Path, monkeypatch: pytest.Monke
         ({"model": "nothing", "embeddings": ()}, "model nothing is missing: give a folder"),
         ({"names": ()}, "embeddings needs names: one list of names for all arrays"),
         ({"flip": "sum"}, "flip is for models"),
-        ({"embeddings": ["E.npy", "E.npy"]}, "2 models or arrays: say with merge concat or merge scores"),
+        ({"embeddings": ["E.npy", "E.npy"]}, "2 models or arrays: say with merge concat, unit or scores"),
         ({"merge": "sum"}, "merge='sum' is unknown"),
         ({"pairs": ()}, "give pairs LIST, or data PATH"),
         ({"data": "."}, "data stands for both pairs and images; leave these out"),

@@ -234,7 +234,7 @@ def test_what_a_protocol_cannot_take_is_refused(tmp_path: Path, capsys: pytest.C
     ready = saved(tmp_path, official.write_market(tmp_path / "market"))
     words = ["reid", "--market", tmp_path / "market"]
     twice = ["--embeddings", ready[1], ready[1], "--names", ready[3], "--merge", "scores"]
-    assert "merges them with --merge concat only" in fails(capsys, *words, *twice)
+    assert "merges them with --merge concat or unit only" in fails(capsys, *words, *twice)
     assert "this protocol takes one" in fails(capsys, *words, *ready, "--images", tmp_path, tmp_path)
     linear_onnx(tmp_path / "net.onnx", size=16, batch=1)
     model = ["--model", tmp_path / "net.onnx", "--images", tmp_path / "market" / "query"]

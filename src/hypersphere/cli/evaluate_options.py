@@ -18,7 +18,7 @@ FARS = (1e-1, 1e-2, 1e-3, 1e-4, 1e-5, 1e-6)
 FLIPS = ("none", "concat", "sum", "mean")
 FPIRS = (1e-1, 1e-2, 1e-3)
 MEDIA = ("mean", "unit", "none")
-MERGES = ("concat", "scores")
+MERGES = ("concat", "unit", "scores")
 PRESETS = ("hypersphere", "arcface_torch", "adaface", "opensphere")
 PROTOTYPE_SIMILARITIES = ("cosine", "inner_product")
 SEARCHES = ("official", "merged", "both")
@@ -154,6 +154,12 @@ def _add_pairs(protocols: Any) -> None:
     compared.add_argument("--center", action="store_true", help="subtract the mean of the training folds")
     compared.add_argument("--pca", type=int, metavar="N", help="N principal components of the training folds")
     compared.add_argument(
+        "--fit",
+        type=Path,
+        metavar="PATH",
+        help="learn --center and --pca from these images instead (an .npy beside --embeddings): of other people",
+    )
+    compared.add_argument(
         "--far",
         dest="fars",
         type=rate,
@@ -195,7 +201,9 @@ def add_inputs(parser: argparse.ArgumentParser) -> None:
         help="of a run: the newest N checkpoints, their scores averaged",
     )
     made.add_argument(
-        "--merge", choices=MERGES, help="of several models or arrays: embeddings side by side, or the mean of scores"
+        "--merge",
+        choices=MERGES,
+        help="of several models or arrays: embeddings side by side, unit ones side by side, or the mean of scores",
     )
     made.add_argument("--batch-size", type=int, default=128, metavar="N", help="images at a time (%(default)s)")
     add_device(made)

@@ -120,24 +120,35 @@ def names_text(names: Sequence[str]) -> str:
     return "".join(lines)
 
 
-def concatenated(parts: Sequence[Embeddings]) -> Embeddings:
+def concatenated(parts: Sequence[Embeddings], *, unit: bool = False) -> Embeddings:
     """Embeddings of the same images by several models or crops, side by side (SphereFace's ensemble of patches).
 
     Args:
         parts: each with the same names, in any order; those that not all have are left out.
+        unit: bring each part to length 1 first, so that all models count the same: the cosine of two such images is
+            the mean of the models' cosines.
     """
     known = np.all([part.find(parts[0].names) >= 0 for part in parts], axis=0)
     names = [name for name, everywhere in zip(parts[0].names, known.tolist(), strict=True) if everywhere]
     if not names:
         raise ValueError("the embeddings to put side by side have no image in common")
-    values: npt.NDArray[Any] = np.concatenate([part.of(names) for part in parts], axis=1)
+    found = [part.of(names) for part in parts]
+    values: npt.NDArray[Any] = np.concatenate([_unit(part, names) for part in found] if unit else found, axis=1)
     return Embeddings(
         names,
         values,
-        {"concatenated": [dict(part.options) for part in parts]},
+        {"concatenated, unit" if unit else "concatenated": [dict(part.options) for part in parts]},
         joined_files(part.files for part in parts),
         {name: cause for part in parts for name, cause in part.unreadable.items()},
     )
+
+
+def _unit(values: npt.NDArray[Any], names: Sequence[str]) -> npt.NDArray[Any]:
+    norms = np.linalg.norm(values.astype(np.float64), axis=1, keepdims=True)
+    if not norms.all():
+        raise ValueError(f"the embedding of {names[int(np.argmin(norms))]!r} is zero, which has no direction")
+    scaled: npt.NDArray[Any] = (values / norms).astype(values.dtype)
+    return scaled
 
 
 def _without_label(line: str) -> str:

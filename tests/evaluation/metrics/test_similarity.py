@@ -50,6 +50,26 @@ def test_pca_is_scikit_learns_on_the_other_folds() -> None:
         np.testing.assert_allclose(found[fold], (unit[LEFT] * unit[RIGHT]).sum(1), atol=1e-9)
 
 
+@pytest.mark.parametrize("pca", [None, 2])
+def test_mean_and_pca_of_other_images_are_the_same_for_all_folds(pca: int | None) -> None:
+    others = (np.random.default_rng(1).normal(size=(30, 4)) * [3, 2, 1, 0.5]).astype(np.float32)
+    found = Comparison(center=True, pca=pca, fit=others).fold_scores(VALUES, LEFT, RIGHT, FOLDS)
+    low = VALUES.astype(np.float64) - others.astype(np.float64).mean(0)
+    if pca is not None:
+        low = PCA(n_components=pca).fit(others.astype(np.float64)).transform(VALUES.astype(np.float64))
+    unit = low / np.linalg.norm(low, axis=1, keepdims=True)
+    np.testing.assert_allclose(found, (unit[LEFT] * unit[RIGHT]).sum(1), atol=1e-9)
+
+
+def test_what_cannot_be_fitted_is_said() -> None:
+    with pytest.raises(ValueError, match="fit is what center or pca learn from"):
+        Comparison(fit=VALUES)
+    with pytest.raises(ValueError, match=r"fit has shape \(12, 3\): expected finite \(images, 4\)"):
+        Comparison(center=True, fit=VALUES[:, :3]).fold_scores(VALUES, LEFT, RIGHT, FOLDS)
+    with pytest.raises(ValueError, match="pca=4: 4 images of width 4 give 3"):
+        Comparison(pca=4, fit=VALUES[:4]).fold_scores(VALUES, LEFT, RIGHT, FOLDS)
+
+
 def test_all_components_are_centring() -> None:
     one = Comparison(pca=4).fold_scores(VALUES, LEFT, RIGHT, FOLDS)
     np.testing.assert_allclose(one, Comparison(center=True).fold_scores(VALUES, LEFT, RIGHT, FOLDS), atol=1e-9)

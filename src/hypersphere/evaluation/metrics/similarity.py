@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 import numpy.typing as npt
@@ -23,6 +23,8 @@ class Comparison:
         center: subtract the mean of the embeddings on both sides of the training folds' pairs, as SphereFace does.
         pca: subtract that mean and keep so many principal components of them (NormFace sec. 5.1, which states no
             number; all of them are `center` turned, which changes no similarity).
+        fit: (images, dim) embeddings of other people, such as the training set's, that mean and PCA are learned from
+            instead of the training folds: then no pair of the test has a part in them.
         normalize: make unit vectors; NormFace Table 1 has inner product and Euclidean distance before and after.
         similarity: `cosine`, always of unit vectors; `inner_product`; `euclidean`, the negative distance.
 
@@ -32,6 +34,7 @@ class Comparison:
 
     center: bool = False
     pca: int | None = None
+    fit: Array | None = field(default=None, repr=False, compare=False)
     normalize: bool = True
     similarity: str = "cosine"
 
@@ -39,16 +42,20 @@ class Comparison:
         check_choice("similarity", self.similarity, SIMILARITIES)
         if self.pca is not None:
             check_integer("pca", self.pca, 1)
+        if self.fit is not None and not self.learns:
+            raise ValueError("fit is what center or pca learn from: ask for one of them")
         if self.similarity == "cosine" and not self.normalize:
             raise ValueError("normalize=False has no effect on cosines; take similarity='inner_product'")
 
     @property
     def learns(self) -> bool:
-        """Whether anything is fitted to training folds."""
+        """Whether a mean or principal components are learned."""
         return self.center or self.pca is not None
 
     def fold_scores(self, values: Array, left: Ints, right: Ints, folds: Ints, names: Sequence[str] = ()) -> Floats:
         """Similarities of pairs: (pairs,), or (folds, pairs) where something is learned from the other folds.
+
+        What is learned from `fit` is the same for all folds.
 
         Args:
             values: (images, dim) embeddings.
@@ -56,7 +63,7 @@ class Comparison:
             folds: (pairs,) the fold of each pair; row k is made with what the folds other than the k-th teach.
             names: (images,) for messages.
         """
-        if not self.learns:
+        if not self.learns or self.fit is not None:
             return self.scores(values, left, right, names=names)
         rows = [self.scores(values, left, right, folds != fold, names=names) for fold in np.unique(folds)]
         return np.stack(rows)
@@ -95,17 +102,23 @@ class Comparison:
         return products
 
     def _fitted(self, values: Floats, weights: npt.NDArray[np.intp]) -> Floats:
-        mean: Floats = weights @ values / weights.sum()
-        centred = values - mean
+        """The values less a mean, and projected: learned from themselves with weights, or from `fit`."""
+        known = values
+        if self.fit is not None:
+            known, weights = self.fit.astype(np.float64), np.ones(len(self.fit), dtype=np.intp)
+            if known.ndim != 2 or known.shape[1] != values.shape[1] or not np.isfinite(known).all():
+                raise ValueError(f"fit has shape {known.shape}: expected finite (images, {values.shape[1]})")
+        mean: Floats = weights @ known / weights.sum()
         if self.pca is None:
-            return centred
+            return values - mean
         most = min(values.shape[1], int(np.count_nonzero(weights)) - 1)
         if self.pca > most:
             raise ValueError(
                 f"pca={self.pca}: {np.count_nonzero(weights)} images of width {values.shape[1]} give {most}"
             )
+        centred = known - mean
         _, directions = np.linalg.eigh((centred.T * weights) @ centred)
-        projected: Floats = centred @ directions[:, ::-1][:, : self.pca]
+        projected: Floats = (values - mean) @ directions[:, ::-1][:, : self.pca]
         return projected
 
 

@@ -4,18 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from hypersphere.core import Reporter, check_choice, check_names, choose_device
+from hypersphere.core.read_arrays import read_npy
 from hypersphere.data import NamedImages, is_image_name, read_entries
+from hypersphere.evaluation.arrays import Array, finite_rows
 from hypersphere.evaluation.embed import embed_images
 from hypersphere.evaluation.embeddings import Embeddings, concatenated, load_embeddings, read_names
 from hypersphere.models import Contract, Embedder, load_model
 
 Meter = Callable[[str, str], AbstractContextManager[Reporter]]
 """Shows the progress of one piece of work, given what is done and what is counted; as `core.Progress`."""
-MERGES = ("concat", "scores")
+MERGES = ("concat", "unit", "scores")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -30,7 +32,8 @@ class EmbeddingSource:
         contract: of ONNX files.
         flip: how the embeddings of mirror images are merged; the contract's choice by default.
         resize: resize images to the model's size instead of refusing them.
-        merge: of several models or arrays: `concat`, side by side, or `scores`, the mean of scores (pairs only).
+        merge: of several models or arrays: `concat`, side by side; `unit`, the same of unit vectors; or `scores`, the
+            mean of scores (pairs only).
         batch_size: images at a time.
         device: to compute on; the best there is by default, for ONNX files the CPU.
         allow_missing: leave out what is missing or cannot be read, and count it.
@@ -100,7 +103,7 @@ class EmbeddingSource:
         if len(made) > 1:
             raise ValueError(
                 f"{len(made)} models, arrays or snapshots: this protocol merges them with {self.option('merge')} "
-                "concat only"
+                "concat or unit only"
             )
         return made[0], source
 
@@ -111,17 +114,30 @@ class EmbeddingSource:
         made = self._embedded(titles, sources) if self.model else [self._ready()] * len(titles)
         if len(self.model or self.embeddings) > 1 and self.merge is None:
             raise ValueError(
-                f"{len(made[0])} models or arrays: say with {self.option('merge')} concat or {self.option('merge')} "
-                "scores what to do with them"
+                f"{len(made[0])} models or arrays: say with {self.option('merge')} concat, unit or scores what to do "
+                "with them"
             )
-        if self.merge == "concat" and len(made[0]) > 1:
-            made = [[concatenated(each)] for each in made]
+        if self.merge in ("concat", "unit") and len(made[0]) > 1:
+            made = [[concatenated(each, unit=self.merge == "unit")] for each in made]
         if self.keep is not None:
             for title, several in zip(titles, made, strict=True):
                 of_set = f"{tag}-{title}" if len(made) > 1 else tag
                 for number, each in enumerate(several, start=1):
                     self.keep(f"{of_set}-{number}" if len(several) > 1 else of_set, each)
         return made
+
+    def of_others(self, path: Path) -> Array:
+        """(images, dim): of all images of a folder or archive by the same models, merged likewise; or a ready array."""
+        if self.embeddings:
+            return finite_rows(str(path), read_npy(path))
+        other = replace(self, images=[path], keep=None)
+        (made,) = other.of_sets([path.name], [NamedImages(path, other.image_names())])
+        if len(made) > 1:
+            raise ValueError(
+                f"{self.option('merge')} scores compares {len(made)} models one by one, each with a PCA of its own: use"
+                f" {self.option('merge')} unit, whose cosines are the same, with {self.option('fit')}"
+            )
+        return made[0].values
 
     def image_names(self) -> list[str]:
         """All images there are: the names of the list, or what lies in the folder or archive of images."""

@@ -45,7 +45,8 @@ def evaluate(
         contract: of ONNX files, where none lies beside them.
         flip: how the embeddings of mirror images are merged; the contract's choice by default.
         resize: resize images to the model's size instead of refusing them.
-        merge: of several models or arrays: `concat`, side by side, or `scores`, the mean of scores (pairs only).
+        merge: of several models or arrays: `concat`, side by side; `unit`, the same of unit vectors; or `scores`, the
+            mean of scores (pairs only).
         batch_size: images at a time.
         device: to compute on; the best there is by default, for ONNX files the CPU.
         allow_missing: leave out what is missing or cannot be read, and count it.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -45,6 +46,7 @@ LEARNED_RULE = (
     "Learned: mean and PCA of a fold come from the pairs of the other folds, each image counted as often as it occurs; "
     "curves join the folds' scores."
 )
+FITTED_RULE = "Learned: mean and PCA come from images that are not in these pairs, and are the same for all folds."
 BINS = 80
 
 
@@ -116,8 +118,9 @@ def evaluate_pairs(
             "sets": [one.pairs.title for one in gathered],
             "merge": "mean of scores" if whole.several else "none",
             "intervals": "pairs taken as independent" if pairs.subjects is None else f"{replicates} draws of subjects",
+            **({} if how.fit is None else {"fit": f"{len(how.fit):,} other images"}),
         },
-        rules=RULES + (POOLED_RULE,) * (len(sets) > 1) + (LEARNED_RULE,) * how.learns,
+        rules=RULES + (POOLED_RULE,) * (len(sets) > 1) + _learned_rule(how),
         decided=(f"{left}\t{right}\t{same}\t{fold}" for left, right, same, fold in decided),
         files=pairs.files,
         left_out=whole.missing,
@@ -162,6 +165,12 @@ def _measure(
     return decided, scores
 
 
+def _learned_rule(how: Comparison) -> tuple[str, ...]:
+    if not how.learns:
+        return ()
+    return (LEARNED_RULE if how.fit is None else FITTED_RULE,)
+
+
 def _numbered(subjects: tuple[Sequence[str], Sequence[str]]) -> tuple[Ints, Ints]:
     count = len(subjects[0])
     numbers = numbered([*subjects[0], *subjects[1]])
@@ -178,12 +187,16 @@ def run_pairs(
     normalize: bool = True,
     center: bool = False,
     pca: int | None = None,
+    fit: str | Path | None = None,
     fars: Sequence[float] = FARS,
 ) -> Evaluated:
     """Pair lists: `pairs` are lists for `read_pairs`, or `data` stands for list and images: a `.bin`, or a folder that
-    holds both. How embeddings are compared is as for `Comparison`; else as `evaluate_pairs`.
+    holds both. How embeddings are compared is as for `Comparison`, whose `fit` is made of the images at this path (or
+    read from an array, beside ready embeddings); else as `evaluate_pairs`.
     """
     how = Comparison(similarity=similarity, normalize=normalize, center=center, pca=pca)
+    if fit is not None and not how.learns:
+        raise ValueError(f"{source.option('fit')} is what a mean or PCA is learned from: give {source.option('pca')} N")
     paths = [Path(path) for path in ([pairs] if isinstance(pairs, str | Path) else pairs)]
     if data is not None:
         paths, source = find_data(Path(data), paths, source)
@@ -196,6 +209,8 @@ def run_pairs(
             one.check_images(own.missing, own.files)
     titles = [one.title for one in lists]
     made = source.of_sets(titles, images)
+    if fit is not None:
+        how = replace(how, fit=source.of_others(Path(fit)))
     with source.measuring("measuring", "sets") as progress:
         result = evaluate_pairs(
             list(zip(lists, made, strict=True)), how, allow_missing=source.allow_missing, fars=fars, progress=progress
