@@ -45,7 +45,7 @@ def entry(name: str, value: Any) -> Iterator[str]:
 
 def described(name: str, value: Any) -> Iterator[str]:
     """Yield the signature and the text of something that is called."""
-    yield f"```text\n{name}{signature(value)}\n```"
+    yield f"```python\n{name}{signature(value)}\n```"
     yield markdown(inspect.cleandoc(value.__doc__ or "") if not _generated(value) else "")
 
 
