@@ -9,7 +9,7 @@ import numpy as np
 import torch
 
 import hypersphere as hs
-from hypersphere.data import ArraySource, ShuffledBatches, open_source, write_source
+from hypersphere.data import ArraySource, ShuffledBatches, encode, open_source, write_source
 from hypersphere.evaluation import Embeddings
 from hypersphere.evaluation.protocols import read_pairs
 from hypersphere.recognition import load_detector
@@ -49,6 +49,9 @@ def write_files(folder: Path) -> None:
         path = folder / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(saved(picture(number, 112, 112), "PNG" if path.suffix == ".png" else "JPEG"))
+    (folder / "album").mkdir()
+    for name in ("ada-1", "ada-2", "visitor", "album/1"):
+        (folder / f"{name}.jpg").write_bytes(encode(drawn_photo(), 95))
     people = open_source(folder / "people")
     (folder / "faces_emore").mkdir()
     write_source(people, folder / "faces_emore" / "train.rec")

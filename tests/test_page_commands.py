@@ -15,6 +15,7 @@ from hypersphere.cli import main
 from hypersphere.data.images import encode
 from hypersphere.pocket import PocketFaces
 from tests import examples
+from tests.recognition.drawn import drawn_photo
 from tests.training.small import RECIPE
 
 ROOT = Path(__file__).parents[1]
@@ -29,7 +30,7 @@ SMALLER = {
 
 
 def write_photos(folder: Path) -> None:
-    """Write four painted photos of each of ten people, and two portraits of 112 x 112."""
+    """Write four painted photos of each of ten people, two portraits of 112 x 112, and photos of a drawn face."""
     faces = PocketFaces(num_identities=len(PEOPLE), images_per_identity=4, size=48)
     for index, label in enumerate(np.asarray(faces.labels).tolist()):
         path = folder / "photos" / PEOPLE[label] / f"{index % 4 + 1}.jpg"
@@ -38,6 +39,9 @@ def write_photos(folder: Path) -> None:
     portraits = PocketFaces(num_identities=2, images_per_identity=1, size=112)
     for index, name in enumerate(PEOPLE[:2]):
         (folder / f"{name}.jpg").write_bytes(encode(portraits.read(index), 95))
+    (folder / "album").mkdir()
+    for name in ("ada-1", "ada-2", "visitor", "album/1", "album/2"):
+        (folder / f"{name}.jpg").write_bytes(encode(drawn_photo(), 95))
     (folder / "small.toml").write_text(RECIPE)
 
 

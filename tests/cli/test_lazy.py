@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from hypersphere.cli import advise, data, reproduce, theory
+from hypersphere.cli import advise, cluster, data, photo_options, reproduce, theory
 from hypersphere.cli import evaluate_options as declared
 from hypersphere.cli.main import build_parser, main
 from hypersphere.cli.parser import find_run
@@ -33,6 +33,10 @@ def run_fresh(program: str) -> subprocess.CompletedProcess[str]:
         "evaluate pairs --help",
         "evaluate paris",
         "embed --help",
+        "verify --help",
+        "identify --help",
+        "calibrate --help",
+        "cluster --help",
         "theory --help",
         "reproduce --help",
         "bench head --help",
@@ -115,6 +119,7 @@ def test_what_the_declarations_copy_is_what_the_rooms_say() -> None:
     from hypersphere.evaluation.protocols.ytf import protocol as ytf
     from hypersphere.models import FLIPS
     from hypersphere.models import PRESETS as CONTRACTS
+    from hypersphere.recognition import FACES, LINKAGES
     from hypersphere.reproduce import KINDS, THEOREMS
     from hypersphere.theory import ExpectedSoftmax
 
@@ -130,6 +135,7 @@ def test_what_the_declarations_copy_is_what_the_rooms_say() -> None:
     assert (declared.TEMPLATE_FLIPS, declared.MEDIA) == (templates.FLIPS, templates.MEDIA)
     assert (declared.CLEANINGS, declared.CLASSIFIERS) == (megaface.CLEANINGS, ytf.CLASSIFIERS)
     assert tuple(PRESETS) == declared.PRESETS
+    assert (photo_options.FACES, cluster.LINKAGES) == (FACES, LINKAGES)
 
 
 SHARED = ("--list", "--workers", "--batch-size", "--seeds", "--compile", "--device", "--jobs")

@@ -1,0 +1,179 @@
+"""`hypersphere calibrate`: thresholds and likelihood ratios of a model, from people that it was not trained on."""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import hypersphere as hs
+from hypersphere.cli.output import Results, bold, note
+from hypersphere.cli.parser import add_device, model_path
+from hypersphere.core import Progress, choose_device, is_integer
+
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+
+    from hypersphere.data import ImageSource
+    from hypersphere.models import Embedder
+    from hypersphere.recognition import Calibration, CalibrationSet
+
+
+def add_command(commands: Any) -> None:
+    """Add `calibrate` to the command line."""
+    parser = commands.add_parser(
+        "calibrate",
+        help="thresholds of a model with their error rates, from people it was not trained on",
+        description="Embed aligned images of people that the model was not trained on, compare all of them (or the "
+        "pairs of a list), and write thresholds at false-match rates, thresholds of searches for each size of gallery "
+        "and log-likelihood ratios beside the model. `verify`, `identify` and `cluster` decide by them.",
+    )
+    parser.add_argument("model", type=model_path, metavar="MODEL", help="starter, a folder of `train`, or a model file")
+    parser.add_argument("images", metavar="IMAGES", help="aligned, a folder for each person, .tar, list or .rec")
+    parser.add_argument("--contract", metavar="C", help="of an ONNX file: insightface, opencv-sface, or a file")
+    parser.add_argument("--format", metavar="F", help="of the images (guessed from names)")
+    people = parser.add_argument_group("people")
+    people.add_argument(
+        "--held-out", metavar="RECIPE", help="only the people whom training by this recipe held out of IMAGES"
+    )
+    people.add_argument(
+        "--disjoint-from",
+        action="append",
+        default=[],
+        metavar="NAMES",
+        help="refuse people whose names are in this text file (a name a line) or set of images; may be repeated",
+    )
+    people.add_argument("--pairs", type=Path, metavar="LIST", help="compare the pairs of this list and no others")
+    people.add_argument("--people", metavar="TEXT", help="who they are, in words, for decisions to name")
+    parser.add_argument(
+        "--prior", type=float, default=0.5, metavar="P", help="share of genuine pairs to fit LLRs for (%(default)s)"
+    )
+    parser.add_argument(
+        "--galleries", type=int, default=50, metavar="N", help="random galleries of each size (%(default)s)"
+    )
+    parser.add_argument("--out", type=Path, metavar="FILE", help="where to write (calibration.json beside the model)")
+    parser.add_argument("--batch-size", type=int, default=128, metavar="N", help="images at a time (%(default)s)")
+    add_device(parser)
+    parser.set_defaults(run="calibrate:run_calibrate")
+
+
+def run_calibrate(options: argparse.Namespace) -> Results:
+    """Calibrate, print the tables, write the file."""
+    if options.held_out is not None and options.pairs is not None:
+        raise ValueError("--held-out and --pairs: give one of them; a list of pairs says who is compared")
+    out = options.out or hs.recognition.calibration_path(options.model)
+    if out.suffix != ".json":
+        raise ValueError(f"--out {out}: a calibration ends in .json")
+    onnx = options.model.suffix == ".onnx" and options.device is None
+    device = "cpu" if onnx else str(choose_device(options.device))
+    model = hs.load_model(options.model, options.contract, device=device)
+    made = _of_pairs(options, model) if options.pairs is not None else _of_people(options, model)
+    if not made.disjoint_from:
+        note("nothing says that the model was not trained on these people: see --held-out and --disjoint-from")
+    hs.recognition.save_calibration(made, out)
+    _print(made)
+    print(f"calibration: {out}")
+    return Results({"file": out, "calibration": made})
+
+
+def _of_people(options: argparse.Namespace, model: Embedder) -> Calibration:
+    """All pairs of a set, or of the people of it that a recipe holds out."""
+    from hypersphere.training.training_data import held_out_source
+
+    if options.held_out is None:
+        source = hs.data.open_source(options.images, options.format)
+        text = f"{source.num_classes:,} people of {Path(options.images).name}"
+    else:
+        data = hs.training.load_recipe(options.held_out).data
+        source = held_out_source(dataclasses.replace(data, source=options.images, format=options.format))
+        text = (
+            f"{source.num_classes:,} people held out of the training faces (data.validation.identities="
+            f"{data.validation.identities:g}, data.seed={data.seed})"
+        )
+    about = _checked(options, source, hs.data.names_of(source), text)
+    if options.held_out is not None:
+        about = dataclasses.replace(about, disjoint_from=("the people trained on", *about.disjoint_from))
+    unit = _embedded(options, model, source)
+    with Progress("searching galleries", "galleries") as progress:
+        return hs.recognition.calibrate(
+            unit,
+            source.labels,
+            model.contract,
+            about,
+            prior=options.prior,
+            galleries=options.galleries,
+            progress=progress,
+        )
+
+
+def _of_pairs(options: argparse.Namespace, model: Embedder) -> Calibration:
+    """The pairs of a list, whose images are named as in IMAGES."""
+    import numpy as np
+
+    from hypersphere.evaluation.protocols import read_pairs
+
+    listed = read_pairs(options.pairs)
+    if listed.subjects is None:
+        raise ValueError(f"{options.pairs}: does not say who is on the images, so intervals over people have no base")
+    source = hs.data.NamedImages(options.images, listed.names)
+    listed.check_images(source.missing, source.files)
+    names, people = np.unique(np.concatenate([np.asarray(side) for side in listed.subjects]), return_inverse=True)
+    text = f"{len(names):,} people of {options.pairs.name}"
+    about = _checked(options, source, [str(name) for name in names], text)
+    unit = _embedded(options, model, source)
+    left, right = (source.find(side) for side in (listed.left, listed.right))
+    first, second = people[: len(left)], people[len(left) :]
+    wrong = (first == second) != listed.same
+    if wrong.any():
+        raise ValueError(f"{options.pairs}: pair {int(np.argmax(wrong)) + 1} has other people than it says")
+    scores = np.einsum("nd,nd->n", unit[left], unit[right])
+    return hs.recognition.calibrate_scores(scores, first, second, model.contract, about, prior=options.prior)
+
+
+def _checked(options: argparse.Namespace, source: ImageSource, names: list[str], text: str) -> CalibrationSet:
+    """The set with its digest; an error where it shares people with another."""
+    about = hs.recognition.CalibrationSet(
+        people=options.people or text, digest=hs.data.images_digest(source), images=len(source), names=tuple(names)
+    )
+    for other in options.disjoint_from:
+        about = about.disjoint(_names(other), Path(other).name)
+    return about
+
+
+def _names(path: str) -> list[str]:
+    """The names of a text file, each before the first tab of its line, or of a set of images."""
+    if Path(path).suffix != ".txt":
+        return hs.data.names_of(hs.data.open_source(path))
+    lines = [line.partition("\t")[0].strip() for line in Path(path).read_text(encoding="utf-8").splitlines()]
+    return sorted({name for name in lines if name and not is_integer(name)})
+
+
+def _embedded(options: argparse.Namespace, model: Embedder, source: ImageSource) -> npt.NDArray[np.float32]:
+    with Progress(f"embedding {Path(options.images).name}", "images") as progress:
+        unit: npt.NDArray[np.float32] = model(source, batch_size=options.batch_size, progress=progress).numpy()
+    return unit
+
+
+def _print(made: Calibration) -> None:
+    table = made.table
+    print(
+        f"{table.people}: {table.images:,} images, {table.genuine:,} pairs of one person and {table.impostors:,} of two"
+    )
+    print(bold("  FMR     threshold  95 % interval        FNMR, % [95 %]"))
+    for row in table.thresholds:
+        bounds = f"[{row.fmr_low:.1e}, {row.fmr_high:.1e}]"
+        fnmr = f"{100 * row.fnmr:.1f} [{100 * row.fnmr_low:.1f}, {100 * row.fnmr_high:.1f}]"
+        print(f"  {row.fmr:.0e}   {row.threshold:.4f}     {bounds}   {fnmr}{'  indicative' * row.indicative}")
+    print(f"  C_llr {made.llr.cllr:.4f} bits, its minimum {made.llr.cllr_min:.4f} (LLR = {made.llr.slope:.2f} s "
+          f"{made.llr.offset:+.2f}, from {made.llr.low:.1f} to {made.llr.high:.1f})")  # fmt: skip
+    if made.searches:
+        print(bold("  N       FPIR   threshold  95 % interval        FNIR, % [95 %]"))
+    for found in made.searches:
+        bounds = f"[{found.fpir_low:.1e}, {found.fpir_high:.1e}]"
+        fnir = [100 * (rate or 0.0) for rate in (found.fnir, found.fnir_low, found.fnir_high)]
+        print(
+            f"  {found.gallery_size:<7,} {found.fpir:.0e}  {found.threshold:.4f}     {bounds}   {fnir[0]:.1f} "
+            f"[{fnir[1]:.1f}, {fnir[2]:.1f}]{'  indicative' * found.indicative}"
+        )

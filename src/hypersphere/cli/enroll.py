@@ -1,0 +1,126 @@
+"""`hypersphere enroll`, `identify` and `forget`: people in a gallery."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import Any
+
+import hypersphere as hs
+from hypersphere.cli.output import Results, bold, note
+from hypersphere.cli.photo_options import add_photo_options, open_recognizer
+
+
+def add_command(commands: Any) -> None:
+    """Add `enroll`, `identify` and `forget` to the command line."""
+    enroll = commands.add_parser(
+        "enroll",
+        help="add a person to a gallery by one or more photos",
+        description="Make one template of one or more photos of a person, and store it in a gallery.",
+    )
+    enroll.add_argument("name", metavar="NAME", help="of the person")
+    enroll.add_argument("photos", nargs="+", type=Path, metavar="PHOTO", help="each with one face")
+    enroll.add_argument("--consent", default="", metavar="TEXT", help="what the person agreed to")
+    enroll.add_argument("--days", type=float, metavar="N", help="keep the template so long (for ever)")
+    enroll.add_argument("--key", metavar="KEY", help="enrol once, however often the command is repeated with this key")
+    _add_gallery(enroll)
+    add_photo_options(enroll)
+    enroll.set_defaults(run="enroll:run_enroll")
+    identify = commands.add_parser(
+        "identify",
+        help="who of a gallery is on a photo, at a stated rate of false positives",
+        description="Search a gallery for the face of a photo, with the threshold of a false-positive identification "
+        "rate in a gallery of this size. Exit status: 0 match, 1 no match, 2 error.",
+    )
+    identify.add_argument("photo", type=Path, metavar="PHOTO", help="with one face")
+    identify.add_argument(
+        "--fpir",
+        type=float,
+        default=1e-2,
+        metavar="RATE",
+        help="share of searches for people who are not enrolled that may return anybody (%(default)s)",
+    )
+    _add_gallery(identify)
+    add_photo_options(identify)
+    identify.set_defaults(run="enroll:run_identify")
+    forget = commands.add_parser(
+        "forget",
+        help="remove a person from a gallery",
+        description="Remove all templates of a person from a gallery; no trace of them stays in its file.",
+    )
+    forget.add_argument("name", metavar="NAME", help="of the person")
+    _add_gallery(forget)
+    forget.set_defaults(run="enroll:run_forget")
+
+
+def _add_gallery(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--gallery",
+        metavar="ADDRESS",
+        help="a .db file or a server's address ($XDG_DATA_HOME or ~/.local/share, hypersphere/gallery.db)",
+    )
+
+
+def gallery_address(options: argparse.Namespace) -> str:
+    """The gallery that was named, or the user's own."""
+    address: str | None = options.gallery
+    return address or str(hs.recognition.default_gallery())
+
+
+def run_enroll(options: argparse.Namespace) -> Results:
+    """Enrol a person, and say where."""
+    import time
+
+    if options.days is not None and options.days <= 0:
+        raise ValueError(f"--days {options.days:g} must be above 0")
+    expires = None if options.days is None else time.time() + 86400 * options.days
+    address = gallery_address(options)
+    with open_recognizer(options, address) as recognizer:
+        template = recognizer.template(options.photos)
+        found = recognizer.gallery.enroll(
+            options.name, template, key=options.key, consent=options.consent, expires=expires
+        )
+        size = recognizer.gallery.info().size
+    print(f"{options.name}: template {found} of {len(options.photos)} photos, in {address} ({size:,} templates)")
+    return Results({"subject": options.name, "template": found, "photos": options.photos, "gallery": address})
+
+
+def run_identify(options: argparse.Namespace) -> Results:
+    """Search, and say who it is. Whatever goes wrong is status 2, for 1 says that nobody matches."""
+    try:
+        return _identified(options)
+    except ValueError:
+        raise
+    except Exception as error:
+        raise ValueError(str(error) or type(error).__name__) from error
+
+
+def _identified(options: argparse.Namespace) -> Results:
+    address = gallery_address(options)
+    with open_recognizer(options, address) as recognizer:
+        portrait = recognizer.portrait(options.photo)
+        decision = recognizer.search(portrait.unit, options.fpir)
+    print(bold(str(decision)))
+    if decision.fnir is not None and decision.fnir_low is not None and decision.fnir_high is not None:
+        print(
+            f"  false-negative identification rate  {decision.fnir:.1%} [{decision.fnir_low:.1%}, "
+            f"{decision.fnir_high:.1%}], measured with N = {decision.calibrated_size:,}"
+        )
+    print(f"  gallery        {address}")
+    print(f"  calibrated on  {decision.calibration}")
+    print(f"  model          weights {decision.model}, contract {decision.contract}")
+    note(hs.recognition.NO_LIVENESS)
+    return Results(
+        {"photo": options.photo, "gallery": address, **decision.as_dict()}, status=0 if decision.match else 1
+    )
+
+
+def run_forget(options: argparse.Namespace) -> Results:
+    """Remove a person; an error if there is none of that name."""
+    address = gallery_address(options)
+    with hs.open_gallery(address) as gallery:
+        removed = gallery.forget(options.name)
+    if not removed:
+        raise ValueError(f"{address}: nobody is enrolled as {options.name!r}")
+    print(f"{options.name}: {removed} templates removed from {address}")
+    return Results({"subject": options.name, "removed": removed, "gallery": address})

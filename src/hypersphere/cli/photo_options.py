@@ -1,0 +1,59 @@
+"""Options of the commands that take photos, and the recognizer that they make."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import hypersphere as hs
+from hypersphere.cli.output import note
+from hypersphere.cli.parser import add_device, model_path
+from hypersphere.core import choose_device
+
+if TYPE_CHECKING:
+    from hypersphere.recognition import Recognizer
+
+FACES = ("only", "largest")
+
+
+def add_photo_options(parser: argparse.ArgumentParser, *, one_face: bool = True) -> None:
+    """Which model, detector and calibration, and what a photo may show.
+
+    Args:
+        parser: of the command.
+        one_face: whether a photo must show one face.
+    """
+    parser.add_argument(
+        "--model",
+        type=model_path,
+        metavar="M",
+        help="a folder of `train`, a .safetensors or an .onnx file (the starter model of the package)",
+    )
+    parser.add_argument("--contract", metavar="C", help="of an ONNX file: insightface, opencv-sface, or a file")
+    parser.add_argument(
+        "--calibration", type=Path, metavar="FILE", help="what `calibrate` wrote (the file beside the model)"
+    )
+    parser.add_argument("--detector", default="mtcnn", metavar="D", help="that finds faces (%(default)s)")
+    parser.add_argument("--aligned", action="store_true", help="photos are aligned crops: look for no faces")
+    if one_face:
+        parser.add_argument(
+            "--face", choices=FACES, default="only", help="of a photo with several: refuse it, or take the largest"
+        )
+    add_device(parser)
+
+
+def open_recognizer(options: argparse.Namespace, gallery: str | None = None) -> Recognizer:
+    """The recognizer that the options name; says which model it is if none was named."""
+    if options.model is None:
+        note("no --model: the starter model of the package, for research only (docs/starter.md)")
+    where = hs.models.STARTER if options.model is None else options.model
+    onnx = options.model is not None and options.model.suffix == ".onnx" and options.device is None
+    model = hs.load_model(where, options.contract, device="cpu" if onnx else str(choose_device(options.device)))
+    return hs.Recognizer(
+        model,
+        detector=None if options.aligned else options.detector,
+        gallery=gallery,
+        calibration=options.calibration or hs.recognition.calibration_path(where),
+        face=getattr(options, "face", "only"),
+    )

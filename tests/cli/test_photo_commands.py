@@ -1,0 +1,190 @@
+"""`calibrate`, `verify`, `enroll`, `identify`, `forget` and `cluster`, with painted faces and a detector that knows."""
+
+import csv
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+import hypersphere as hs
+from hypersphere.cli import main
+from hypersphere.data import encode, open_source, write_source
+from hypersphere.models import Contract, ModelCard, save_folder
+from hypersphere.pocket import PocketFaces
+from hypersphere.recognition import load_calibration, recognizer
+from tests.recognition.drawn import drawn_photo
+from tests.recognition.test_recognizer import FACES, KnownFaces
+
+Capture = pytest.CaptureFixture[str]
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """People, a small model that is calibrated on them, and photos with drawn faces."""
+    here = tmp_path_factory.mktemp("photos")
+    write_source(PocketFaces(num_identities=12, images_per_identity=4, size=16), here / "people", quality=95)
+    for path in (here / "people").iterdir():
+        path.rename(path.with_name(f"x{int(path.name)}"))
+    torch.manual_seed(0)
+    network = hs.create_backbone("cnn4", dim=4, input_size=(16, 16)).eval()
+    contract = Contract(input_size=(16, 16), flip="sum", alignment="insightface-112")
+    save_folder(here / "net", network, contract, {"name": "cnn4", "dim": 4}, ModelCard(title="net").text())
+    assert (
+        main(["-q", "calibrate", str(here / "net"), str(here / "people"), "--galleries", "3", "--device", "cpu"]) == 0
+    )
+    faces = PocketFaces(num_identities=3, images_per_identity=2, size=112)
+    (here / "album").mkdir()
+    for index in range(6):
+        (here / "album" / f"{index}.png").write_bytes(encode(faces.read(index)))
+    (here / "one.png").write_bytes(encode(drawn_photo((200, 200), FACES[:1])))
+    (here / "two.png").write_bytes(encode(drawn_photo((200, 200), FACES)))
+    return here
+
+
+@pytest.fixture
+def here(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(folder)
+    return folder
+
+
+def answer(capsys: Capture, *words: str) -> tuple[int, dict[str, Any]]:
+    capsys.readouterr()
+    status = main(["--json", *words, *([] if words[0] == "forget" else ["--device", "cpu"])])
+    out = capsys.readouterr().out
+    return status, json.loads(out) if out else {}
+
+
+def test_a_calibration_lies_beside_its_model(here: Path, capsys: Capture) -> None:
+    made = load_calibration("net", hs.load_model("net").contract)
+    unit = hs.load_model("net")(open_source("people")).numpy()
+    labels = open_source("people").labels
+    table = made.table
+    assert (table.identities, table.images, table.people) == (12, 48, "12 people of people")
+    assert table.digest == hs.data.images_digest(open_source("people"))
+    rows = hs.evaluation.calibrate_thresholds(unit, labels)
+    assert [row.threshold for row in table.thresholds] == pytest.approx([row.threshold for row in rows], abs=1e-6)
+    assert made.disjoint_from == ()
+    Path("others.txt").write_text("10\nAda\t3\nBo\t4\n")
+    words = ["calibrate", "net", "people", "--galleries", "2", "--out", "new.json", "--disjoint-from", "others.txt"]
+    assert main([*words, "--people", "painted ones", "--device", "cpu"]) == 0
+    out = capsys.readouterr().out
+    assert "painted ones: 48 images, 72 pairs of one person and 1,056 of two" in out
+    assert "C_llr" in out
+    assert "calibration: new.json" in out
+    assert load_calibration("new.json").disjoint_from == ("others.txt",)
+
+
+def test_people_whom_somebody_trained_on_are_refused(here: Path, capsys: Capture) -> None:
+    Path("trained.txt").write_text("X_3\n")
+    assert main(["calibrate", "net", "people", "--disjoint-from", "trained.txt", "--device", "cpu"]) == 2
+    assert "shares 1 people with trained.txt: x3" in capsys.readouterr().err
+
+
+def test_a_list_of_pairs_is_enough(here: Path, capsys: Capture) -> None:
+    names = sorted(path.name for path in (here / "people").iterdir())
+    files = {name: sorted(path.name for path in (here / "people" / name).iterdir()) for name in names}
+    lines = []
+    for name in names:
+        lines += [f"{name}/{files[name][0]} {name}/{files[name][k]} 1" for k in (1, 2, 3)]
+    for k, one in enumerate(names):
+        lines += [f"{one}/{files[one][0]} {two}/{files[two][1]} 0" for two in names[k + 1 :]]
+    Path("pairs.txt").write_text("\n".join(lines) + "\n")
+    words = ["calibrate", "net", "people", "--pairs", "pairs.txt", "--out", "pairs.json", "--device", "cpu"]
+    status = main(words)
+    told = capsys.readouterr()
+    assert status == 0, told.err
+    made = load_calibration("pairs.json")
+    assert (made.table.genuine, made.table.impostors, made.searches) == (36, 66, ())
+    assert main([*words, "--held-out", "pocket/faces"]) == 2
+
+
+def test_verify_says_match_by_its_status(here: Path, capsys: Capture) -> None:
+    one, two = (sorted((here / "people" / name).iterdir())[0] for name in ("x0", "x1"))
+    options = ["--model", "net", "--aligned", "--fmr", "0.1"]
+    status, document = answer(capsys, "verify", str(one), str(one), *options)
+    assert (status, document["match"], document["fmr"]) == (0, True, 0.1)
+    assert document["score"] == pytest.approx(1, abs=1e-6)
+    assert document["liveness_checked"] is False
+    assert document["calibration"] == "12 people of people"
+    status, document = answer(capsys, "verify", str(one), str(two), *options[:3], "--fmr", "0.01")
+    assert status == (0 if document["match"] else 1)
+    for wrong in (["missing.jpg", str(one)], [str(one), "people"]):
+        assert answer(capsys, "verify", *wrong, *options)[0] == 2
+    assert answer(capsys, "verify", str(one), str(two), *options[:3], "--fmr", "1e-9")[0] == 2
+    assert main(["verify", "one.png", "one.png", *options, "--device", "cpu"]) == 2
+    assert "one.png is 200 x 200 pixels; an aligned crop for net has 16 x 16" in capsys.readouterr().err
+
+
+def test_verify_photos(here: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(recognizer, "load_detector", lambda _: KnownFaces(1))
+    assert main(["verify", "one.png", "one.png", "--page", "out/page.html", "--device", "cpu"]) == 0
+    out = capsys.readouterr().out
+    assert "no --model: the starter model of the package" in out
+    assert "match at FMR 1e-03 [" in out
+    assert "liveness is not checked" in out
+    assert "<h1>Match</h1>" in Path("out/page.html").read_text()
+    monkeypatch.setattr(recognizer, "load_detector", lambda _: KnownFaces(2))
+    assert main(["verify", "one.png", "two.png", "--device", "cpu"]) == 2
+    assert "one.png: 2 faces were found; expected one" in capsys.readouterr().err
+    assert main(["verify", "two.png", "two.png", "--face", "largest", "--device", "cpu"]) == 0
+
+
+def test_an_error_is_never_a_no(here: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(_: object) -> None:
+        raise ModuleNotFoundError("detecting faces needs onnxruntime")
+
+    monkeypatch.setattr(recognizer, "load_detector", broken)
+    assert main(["verify", "one.png", "one.png", "--device", "cpu"]) == 2
+    assert "detecting faces needs onnxruntime" in capsys.readouterr().err
+    assert main(["identify", "one.png", "--gallery", "x.db", "--device", "cpu"]) == 2
+
+
+def test_enrol_identify_forget(here: Path, capsys: Capture) -> None:
+    options = ["--aligned", "--gallery", "people.db"]
+    for person in range(3):
+        photos = [f"album/{2 * person}.png", f"album/{2 * person + 1}.png"]
+        status, document = answer(capsys, "enroll", f"person {person}", *photos, "--consent", "asked", *options)
+        assert (status, document["subject"]) == (0, f"person {person}")
+    status, document = answer(capsys, "identify", "album/2.png", "--fpir", "0.1", *options)
+    assert (status, document["match"], document["gallery_size"]) == (0, True, 3)
+    assert document["candidates"][0]["subject"] == "person 1"
+    for person in range(3):
+        assert answer(capsys, "forget", f"person {person}", "--gallery", "people.db")[0] == 0
+    assert main(["identify", "album/2.png", *options, "--device", "cpu"]) == 1
+    assert "no match at FPIR 1e-02 [" in capsys.readouterr().out
+    assert main(["forget", "person 1", "--gallery", "people.db"]) == 2
+    assert "nobody is enrolled as 'person 1'" in capsys.readouterr().err
+    assert main(["enroll", "x", "album/0.png", "--days", "-1", *options, "--device", "cpu"]) == 2
+
+
+def test_the_users_own_gallery(here: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path))
+    status, document = answer(capsys, "enroll", "Ada", "album/0.png", "--aligned", "--days", "30", "--key", "a")
+    assert status == 0
+    assert document["gallery"] == str(tmp_path / "hypersphere" / "gallery.db")
+    assert Path(document["gallery"]).is_file()
+    with hs.open_gallery(document["gallery"]) as gallery:
+        assert gallery.info().size == 1
+
+
+def test_cluster_writes_page_and_table(here: Path, capsys: Capture) -> None:
+    words = ["cluster", "album", "--aligned", "--fmr", "1e-2", "--page", "groups.html", "--out", "groups.csv"]
+    status, document = answer(capsys, *words)
+    assert status == 0
+    assert [face["photo"] for face in document["faces"]] == [f"{k}.png" for k in range(6)]
+    assert document["threshold"]["fmr"] == 0.01
+    rows = list(csv.DictReader(Path("groups.csv").read_text().splitlines()))
+    assert [int(row["group"]) for row in rows] == [face["group"] for face in document["faces"]]
+    assert "6 faces in" in Path("groups.html").read_text()
+    assert main(["cluster", "album", "--aligned", "--out", "groups.txt", "--device", "cpu"]) == 2
+
+
+def test_cluster_names_what_it_leaves_out(here: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(recognizer, "load_detector", lambda _: KnownFaces(2))
+    assert main(["cluster", "two.png", "--device", "cpu"]) == 0
+    assert "2 faces of 1 photos" in capsys.readouterr().out
+    monkeypatch.setattr(recognizer, "load_detector", lambda _: KnownFaces(0))
+    assert main(["cluster", "album", "--device", "cpu"]) == 2
+    assert "no face was found on any of 6 photos" in capsys.readouterr().err
