@@ -14,6 +14,10 @@ images instead, and draws no identity that is in the queue.)
 With a decay d the average is 1 / (1 - d) steps behind. The published 0.999 goes with 71,000 steps; `train.gallery_ema`
 gives g a decay of its own, apart from that of the average that is saved. `train.gallery_view = "plain"` shows g the
 images as they are, so that a prototype is not that of an augmented image.
+
+The scale s decides whether it learns at all. Cosines of variance v that know nothing of identities cost about
+log C + s m + s^2 v / 2, and all embeddings in one point log C + s m: until cos_y is on average s v / 2 above the other
+cosines, collapse is downhill, and these prototypes follow, which learned ones do not. A small s (8 to 16) gets past it.
 """
 
 from __future__ import annotations
