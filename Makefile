@@ -38,6 +38,7 @@ lint: $(READY)
 bench: $(READY)
 	$(BIN)/hypersphere bench head --csv benchmarks/results/head.csv
 	$(BIN)/python benchmarks/evaluation.py
+	$(BIN)/python benchmarks/recognition.py search
 
 docs: $(READY)
 	$(BIN)/python tools/build_docs.py

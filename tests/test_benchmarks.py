@@ -47,3 +47,12 @@ def test_augmentation_beside_a_step(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     module.main()
     assert len(rows.read_text().splitlines()) == 1 + len(module.KINDS) + 3
     assert set(module.KINDS[module.EVERYTHING]) == set(KINDS)
+
+
+def test_search_of_galleries_finds_what_faiss_finds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("faiss")
+    module = script("recognition_search", monkeypatch)
+    rows = tmp_path / "rows.csv"
+    sizes = ["--templates", "300", "--engines", "sqlite", "--engine-templates", "50", "--dim", "32"]
+    module.main([*sizes, "--rounds", "1", "--csv", str(rows)])
+    assert len(rows.read_text().splitlines()) == 1 + 2 * 3 + 4

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from hypersphere.core import check_choice, check_integer
 
 FIRST_PASSES = ("int8", "float32")
-_BLOCK = 1 << 15
+_BLOCK = 1 << 16
 """Rows of one step of the first pass."""
 _FEW = 4
 """Up to so many probes are multiplied one by one: a matrix product of so few is slower than dot products of rows."""

@@ -89,6 +89,8 @@ class MilvusGallery(Gallery):
                 if new:
                     client.upsert(self._name, [_as_row(record) for record in new])
                     count, last = count + len(new), new[-1]
+            if count >= _BATCH:
+                client.flush(self._name)
             if last is not None and action:
                 words = (last.subject, last.id) if count == 1 else ("", f"{count} templates")
                 self._note(client, [AuditEntry(time.time(), action, *words)])
@@ -240,8 +242,16 @@ class MilvusGallery(Gallery):
         """Records whose keys are free; one whose key holds something else is refused."""
         wanted = {_key(record.id): record for record in batch}
         keys = ", ".join(f'"{key}"' for key in wanted)
-        rows = self._stream(client, self._name, f"damaged == false and id in [{keys}]", list(_WANTED))
+        rows = client.query(
+            self._name,
+            filter=f"id in [{keys}]",
+            output_fields=["id", "damaged", *_WANTED],
+            consistency_level="Strong",
+            timeout=_ANSWER_SECONDS,
+        )
         for row in rows:
+            if row["damaged"]:
+                continue
             known, mine = _as_record(row), wanted.pop(row["id"])
             if known is None or not known.same_template(mine):
                 raise DuplicateTemplate(f"{self.address}: the key {mine.id!r} is that of another template")

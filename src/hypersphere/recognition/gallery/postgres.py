@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import struct
 import threading
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from itertools import islice
 from typing import Any
 
@@ -88,7 +90,7 @@ class PostgresGallery(Gallery):
             while batch := list(islice(waiting, _BATCH)):
                 cursor.executemany(
                     f"INSERT INTO {self._name}.templates ({_COLUMNS}, digest) "
-                    "VALUES (%s, %s, %s::halfvec, %s, %s, %s, %s, %s) ON CONFLICT (id) DO NOTHING",
+                    "VALUES (%s, %s, %s, %s, %s, %s, %s, %s) ON CONFLICT (id) DO NOTHING",
                     [_as_row(record) for record in batch],
                 )
                 if cursor.rowcount < len(batch):
@@ -102,22 +104,22 @@ class PostgresGallery(Gallery):
         """See `Gallery.find`: all probes of a call see one state."""
         with self._transaction() as sql:
             sql.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ")
-            sql.execute("SET LOCAL enable_indexscan = off")
             return [self._find_one(sql, probe, k, where) for probe in probes]
 
     def _find_one(self, sql: Any, probe: NDArray[np.float32], k: int, where: Mapping[str, str]) -> list[Candidate]:
         rounded = probe.astype(np.float16)
-        text = _text(rounded)
+        asked = _Halfvec(rounded)
         off = float(np.linalg.norm(probe - rounded.astype(np.float32))) + self.dim * 2.0**-22
 
         now = time.time()
 
         def fetch(limit: int) -> list[Near]:
             rows = sql.execute(
-                f"SELECT {_READ}, -(vector <#> %s::halfvec) FROM {self._name}.templates "
-                "WHERE (expires IS NULL OR expires > %s) AND tags @> %s::jsonb "
-                "ORDER BY vector <#> %s::halfvec, id LIMIT %s",
-                (text, now, as_json(where), text, limit),
+                f"SELECT {_READ}, score FROM {self._name}.templates JOIN ("
+                f"SELECT id, -(vector <#> %s) AS score FROM {self._name}.templates "
+                f"WHERE (expires IS NULL OR expires > %s){' AND tags @> %s::jsonb' if where else ''} "
+                "ORDER BY (vector <#> %s) + 0, id LIMIT %s) AS near USING (id) ORDER BY score DESC",
+                (asked, now, *([as_json(where)] if where else []), asked, limit),
             )
             return [Near(self._record(row[:-1]), row[-1]) for row in rows]
 
@@ -231,6 +233,7 @@ class PostgresGallery(Gallery):
             sql.execute("CREATE EXTENSION IF NOT EXISTS vector")
         except (self._psycopg.errors.FeatureNotSupported, self._psycopg.errors.InsufficientPrivilege) as error:
             raise Failure(f"{self._shown}: needs the extension pgvector 0.7 or later ({_words(error)})") from error
+        _adapt_vectors(self._psycopg, sql)
         sql.execute(_SCHEMA.format(name=self._name, dim=contract.width))
         if contract.width <= _WIDEST_PLAIN:
             sql.execute(_PLAIN.format(name=self._name))
@@ -283,7 +286,7 @@ class PostgresGallery(Gallery):
             yield from cursor
 
     def _connect(self) -> Any:
-        return self._psycopg.connect(
+        connection = self._psycopg.connect(
             self._source,
             autocommit=True,
             connect_timeout=_CONNECT_SECONDS,
@@ -291,6 +294,8 @@ class PostgresGallery(Gallery):
             application_name="hypersphere",
             options=f"-c synchronous_commit=on -c statement_timeout={_STATEMENT_MS} -c client_encoding=UTF8",
         )
+        _adapt_vectors(self._psycopg, connection)
+        return connection
 
     @contextmanager
     def _transaction(self) -> Iterator[Any]:
@@ -320,14 +325,32 @@ class PostgresGallery(Gallery):
 
 
 def _as_row(record: Record) -> tuple[Any, ...]:
-    vector = _text(np.frombuffer(record.vector, "<f2"))
+    vector = _Halfvec(np.frombuffer(record.vector, "<f2"))
     words = (record.metadata, record.consent, record.enrolled, record.expires, record.digest)
     return (record.id, record.subject, vector, *words)
 
 
-def _text(row: NDArray[np.float16]) -> str:
-    """A vector as PostgreSQL reads it, exactly."""
-    return f"[{','.join(map(str, row.tolist()))}]"
+@dataclass(frozen=True)
+class _Halfvec:
+    """A vector as a parameter of a query."""
+
+    row: NDArray[np.float16]
+
+
+def _adapt_vectors(psycopg: Any, connection: Any) -> None:
+    """Let a connection send vectors in pgvector's binary form: the width, two zero bytes, the numbers; big-endian."""
+    known = psycopg.types.TypeInfo.fetch(connection, "halfvec")
+    if known is None:
+        return
+
+    class Dumper(psycopg.adapt.Dumper):  # type: ignore[misc]
+        format = psycopg.pq.Format.BINARY
+        oid = known.oid
+
+        def dump(self, vector: _Halfvec) -> bytes:
+            return struct.pack(">HH", len(vector.row), 0) + vector.row.astype(">f2").tobytes()
+
+    connection.adapters.register_dumper(_Halfvec, Dumper)
 
 
 def _words(error: Exception) -> str:

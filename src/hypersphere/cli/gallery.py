@@ -1,0 +1,126 @@
+"""`hypersphere gallery`: look at a gallery, check it, copy it, remove what has expired."""
+
+from __future__ import annotations
+
+import argparse
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import hypersphere as hs
+from hypersphere.cli.output import Results, green, note, red
+
+if TYPE_CHECKING:
+    from hypersphere.recognition import GalleryInfo
+
+_ADDRESS = "people.db, postgresql://user@host/database#name or milvus://host:port/name"
+
+
+def add_command(commands: Any) -> None:
+    """Add `gallery` to the command line."""
+    parser = commands.add_parser(
+        "gallery",
+        help="look at a gallery, check it, copy it, remove what has expired",
+        description="Look after the templates of people in SQLite, PostgreSQL (pgvector) or Milvus.",
+    )
+    actions = parser.add_subparsers(title="actions", metavar="ACTION", required=True)
+    _add_action(actions, "info", "what a gallery holds")
+    _add_action(actions, "verify", "check every row; take damaged ones out of use (status 1 if there are any)")
+    backup = _add_action(actions, "backup", "copy to a new SQLite file, whole or not at all, and read it back")
+    backup.add_argument("out", type=Path, metavar="OUT.db", help="must not exist yet")
+    restore = actions.add_parser(
+        "restore",
+        help="make a new gallery from a backup, of any engine",
+        description="Make a new gallery from a backup (any SQLite gallery), of any engine.",
+    )
+    restore.add_argument("backup", type=Path, metavar="BACKUP.db", help="what `gallery backup` wrote")
+    restore.add_argument("address", metavar="ADDRESS", help=f"of the new gallery: {_ADDRESS}")
+    restore.set_defaults(run="gallery:run_restore")
+    _add_action(actions, "purge", "remove templates that have expired and rows in quarantine")
+    audit = _add_action(actions, "audit", "what was done, and when")
+    audit.add_argument("--last", type=int, metavar="N", help="only the last N entries")
+
+
+def _add_action(actions: Any, name: str, about: str) -> argparse.ArgumentParser:
+    parser: argparse.ArgumentParser = actions.add_parser(
+        name, help=about, description=f"{about[0].upper()}{about[1:]}."
+    )
+    parser.add_argument("address", metavar="ADDRESS", help=_ADDRESS)
+    parser.set_defaults(run=f"gallery:run_{name}")
+    return parser
+
+
+def run_info(options: argparse.Namespace) -> Results:
+    """Print what a gallery holds."""
+    with hs.open_gallery(options.address) as gallery:
+        info = gallery.info()
+    for words, value in _lines(info):
+        print(f"{words:12} {value}")
+    return Results({"info": info})
+
+
+def _lines(info: GalleryInfo) -> list[tuple[str, str]]:
+    index = info.index
+    if info.miss_probes:
+        index += f", which misses {hs.plots.percent(info.miss_rate)} of best matches ({info.miss_probes:,} probes)"
+    contract = info.contract
+    shown = [str(contract[key]) for key in ("backbone", "alignment") if contract[key]]
+    return [
+        ("gallery", f"{info.address} ({info.engine})"),
+        ("templates", f"{info.size:,} of {info.subjects:,} people, {info.dim} numbers each"),
+        ("expired", f"{info.expired:,}"),
+        ("quarantined", f"{info.quarantined:,}"),
+        ("search", index),
+        ("contract", ", ".join([info.contract_digest, *shown, f"weights {contract['digest']}"])),
+    ]
+
+
+def run_verify(options: argparse.Namespace) -> Results:
+    """Check every row."""
+    with hs.open_gallery(options.address) as gallery:
+        damage = gallery.verify()
+        info = gallery.info()
+    for each in damage:
+        done = {"template": "quarantined", "index": "made anew"}.get(each.kind, "kept")
+        print(f"{red('damaged')} {each.kind} {each.name} ({done})")
+    if not damage:
+        print(f"{green('whole')}: {info.size + info.expired:,} templates")
+    return Results({"damaged": damage, "templates": info.size + info.expired}, status=int(bool(damage)))
+
+
+def run_backup(options: argparse.Namespace) -> Results:
+    """Copy a gallery to a file."""
+    with hs.open_gallery(options.address) as gallery:
+        count = gallery.backup(options.out)
+    print(f"{count:,} templates in {options.out}")
+    note("the file holds biometric data: keep it as safe as the gallery, and remove it when people are forgotten")
+    return Results({"templates": count, "files": [options.out]})
+
+
+def run_restore(options: argparse.Namespace) -> Results:
+    """Make a gallery from a backup."""
+    count = hs.recognition.restore_gallery(options.backup, options.address)
+    with hs.open_gallery(options.address) as gallery:
+        info = gallery.info()
+    print(f"{count:,} templates in {info.address}")
+    return Results({"templates": count, "info": info})
+
+
+def run_purge(options: argparse.Namespace) -> Results:
+    """Remove what has expired."""
+    with hs.open_gallery(options.address) as gallery:
+        quarantined = gallery.info().quarantined
+        expired = gallery.purge()
+    print(f"removed {expired:,} expired templates and {quarantined:,} rows in quarantine")
+    return Results({"expired": expired, "quarantined": quarantined})
+
+
+def run_audit(options: argparse.Namespace) -> Results:
+    """Print the audit trail."""
+    with hs.open_gallery(options.address) as gallery:
+        entries = gallery.audit()
+    entries = entries[-options.last :] if options.last else entries
+    for entry in entries:
+        when = datetime.fromtimestamp(entry.time, UTC).strftime("%Y-%m-%d %H:%M:%S")
+        print(f"{when}  {entry.action:8} {entry.subject}  {entry.detail}".rstrip())
+    return Results({"entries": entries})

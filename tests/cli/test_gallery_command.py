@@ -1,0 +1,85 @@
+"""`hypersphere gallery`: what it prints, writes and refuses."""
+
+import json
+import time
+from pathlib import Path
+
+import pytest
+
+from hypersphere.cli import main
+from hypersphere.recognition import contract_digest, open_gallery
+from tests.recognition.gallery.people import CONTRACT, units
+
+
+@pytest.fixture
+def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    rows = units(4)
+    with open_gallery("people.db", contract=CONTRACT, create=True) as gallery:
+        gallery.enroll("Ada", rows[0], key="a")
+        gallery.enroll("Ada", rows[1], key="b")
+        gallery.enroll("Bob", rows[2], key="c", expires=time.time() - 5)
+    return tmp_path
+
+
+def run(capsys: pytest.CaptureFixture[str], *words: str, status: int = 0) -> str:
+    assert main(["gallery", *words]) == status
+    told = capsys.readouterr()
+    return told.out if status == 0 or told.out else told.err
+
+
+@pytest.mark.usefixtures("place")
+def test_info(capsys: pytest.CaptureFixture[str]) -> None:
+    told = run(capsys, "info", "people.db")
+    assert "templates    2 of 1 people, 16 numbers each" in told
+    assert "expired      1" in told
+    assert "search       exact" in told
+    assert contract_digest(CONTRACT) in told
+    info = json.loads(run(capsys, "info", "people.db", "--json"))["info"]
+    assert (info["size"], info["contract"]["dim"], info["engine"]) == (2, 16, "sqlite")
+
+
+def test_verify_quarantines_and_says_so(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(capsys, "verify", "people.db") == "whole: 3 templates\n"
+    data = bytearray((place / "people.db").read_bytes())
+    data[data.index(units(1)[0].astype("<f2").tobytes())] ^= 4
+    (place / "people.db").write_bytes(data)
+    assert run(capsys, "verify", "people.db", status=1) == "damaged template a (quarantined)\n"
+    assert "quarantined  1" in run(capsys, "info", "people.db")
+    assert run(capsys, "purge", "people.db") == "removed 1 expired templates and 1 rows in quarantine\n"
+
+
+def test_backup_and_restore(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(capsys, "backup", "people.db", "copy.db").startswith("3 templates in copy.db")
+    assert "exists already" in run(capsys, "backup", "people.db", "copy.db", status=2)
+    assert run(capsys, "restore", "copy.db", "again.db") == "3 templates in again.db\n"
+    assert "exists already" in run(capsys, "restore", "copy.db", "again.db", status=2)
+    with open_gallery("again.db", contract=CONTRACT) as gallery:
+        assert gallery.search(units(1), 1)[0][0].subject == "Ada"
+    assert "no such gallery" in run(capsys, "restore", "none.db", "new.db", status=2)
+    assert not (place / "new.db").exists()
+
+
+@pytest.mark.usefixtures("place")
+def test_purge_and_audit(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(capsys, "purge", "people.db") == "removed 1 expired templates and 0 rows in quarantine\n"
+    assert run(capsys, "purge", "people.db") == "removed 0 expired templates and 0 rows in quarantine\n"
+    lines = run(capsys, "audit", "people.db").splitlines()
+    assert [line.split()[2] for line in lines] == ["enroll", "enroll", "enroll", "purge"]
+    assert lines[0].endswith("enroll   Ada  a")
+    entries = json.loads(run(capsys, "audit", "people.db", "--last", "1", "--json"))["entries"]
+    assert [entry["action"] for entry in entries] == ["purge"]
+
+
+@pytest.mark.parametrize(
+    ("words", "status", "told"),
+    [
+        (["info", "none.db"], 2, "none.db: there is no such gallery"),
+        (["info", "people"], 2, "no address of a gallery"),
+        (["info", "milvus://127.0.0.1:1/people"], 1, "does not answer"),
+    ],
+)
+def test_what_cannot_be_done(capsys: pytest.CaptureFixture[str], words: list[str], status: int, told: str) -> None:
+    if "milvus" in words[1]:
+        pytest.importorskip("pymilvus")
+    assert told in run(capsys, *words, status=status)
