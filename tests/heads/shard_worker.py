@@ -357,6 +357,20 @@ def handled(rank: int) -> dict[str, Any]:
     }
 
 
+def compiled_step(rank: int, folder: Path) -> dict[str, bool]:
+    """Whether a compiled sharded head has the loss and gradients of the eager one, bit for bit."""
+    heads = [make("arcface", {}, 11, distributed.group.WORLD) for _ in range(2)]
+    rows, labels = rows_of("", 11)
+    inputs = [rows[rank::2].clone().requires_grad_() for _ in range(2)]
+    calls = [heads[0], torch.compile(heads[1], backend="aot_eager")]
+    losses = [call(x, labels[rank::2]) for call, x in zip(calls, inputs, strict=True)]
+    for loss in losses:
+        loss.backward()
+    weights = [to_local(head.weight.grad) for head in heads if head.weight.grad is not None]
+    grads = [x.grad for x in inputs if x.grad is not None]
+    return {"loss": torch.equal(*losses), "embeddings": torch.equal(*grads), "prototypes": torch.equal(*weights)}
+
+
 def everything(rank: int, folder: Path) -> dict[str, Any]:
     works = {
         "equality": equality, "collectives": collectives, "parallel": parallel, "handled": handled,

@@ -1,5 +1,6 @@
 """Classes shared out over processes: the loss and gradients of one process, and no more said than needed."""
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -7,7 +8,7 @@ import torch
 
 import hypersphere as hs
 from hypersphere.heads import step_bytes, step_collectives
-from tests.heads.shard_worker import CASES, MOST, D, everything, run_processes
+from tests.heads.shard_worker import CASES, MOST, D, compiled_step, everything, run_processes
 
 P, N = MOST, 3 * MOST
 INPUTS = [("all_gather", [1], 8), ("all_gather", [3, D], 4), ("all_gather", [3], 8)]
@@ -90,6 +91,12 @@ def test_a_sharded_head_is_copied_and_loaded_like_any_module_but_not_moved(found
         assert (handled["loaded"], handled["copied"], handled["again"]) == (0, 0, 0)
         assert handled["refused"] == "a sharded head stays on cpu: make it with device='meta'"
         assert handled["device"] == "cpu"
+
+
+@pytest.mark.slow
+def test_a_compiled_step_runs_a_sharded_head_eagerly(tmp_path: Path) -> None:
+    for found in run_processes(compiled_step, tmp_path, 2):
+        assert found == {"loss": True, "embeddings": True, "prototypes": True}
 
 
 def test_sharding_needs_processes() -> None:

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from hypersphere.engines.spec import NEVER, Reduced, ReductionInputs, softplus
+from hypersphere.engines.spec import NEVER, Reduced, ReductionInputs, constant_while_tracing, softplus
 
 
 def reduce_chunked(inputs: ReductionInputs, chunk_size: int | None = None) -> Reduced:
@@ -18,11 +18,11 @@ def reduce_chunked(inputs: ReductionInputs, chunk_size: int | None = None) -> Re
 
     A `rounded` inputs's products are of bfloat16 factors and results; all else, and the target's score, is float32.
     """
-    size = max(1, (chunk_size or _default_chunk_size(inputs.embeddings)) // inputs.reduction.subcenters)
-    target, value, index = _Chunked.apply(inputs, size, *inputs.differentiable)  # type: ignore[no-untyped-call]
+    target, value, index = _Chunked.apply(inputs, chunk_size, *inputs.differentiable)  # type: ignore[no-untyped-call]
     return Reduced(target, value, index if inputs.reduction.kind == "max" else None)
 
 
+@constant_while_tracing
 def multiplies_bfloat16(device: torch.device) -> bool:
     """Whether this is a CPU with instructions for products of bfloat16."""
     return device.type == "cpu" and any(
@@ -114,9 +114,10 @@ class _Chunk:
         return terms
 
 
-def _chunks(inputs: ReductionInputs, size: int) -> Iterator[_Chunk]:
+def _chunks(inputs: ReductionInputs, chunk_size: int | None) -> Iterator[_Chunk]:
     several = inputs.reduction.subcenters
     rows, classes = inputs.embeddings.shape[0], inputs.prototypes.shape[0] // several
+    size = max(1, (chunk_size or _default_chunk_size(inputs.embeddings)) // several)
     buffer = inputs.embeddings.new_empty(rows * min(size, classes) * several)
     for start in range(0, classes, size):
         yield _Chunk(inputs, buffer, start, min(start + size, classes))
@@ -166,38 +167,58 @@ def _finite(x: Tensor) -> Tensor:
 
 class _Chunked(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, inputs: ReductionInputs, size: int, *_: Tensor | None) -> tuple[Tensor, Tensor, Tensor]:
-        x = inputs.embeddings
-        reducer = _Reducer(inputs.reduction.kind, x)
-        target = x.new_zeros((x.shape[0], 1))
-        for chunk in _chunks(inputs, size):
-            target += chunk.target_scores()
-            reducer.add(chunk)
-        value, index = reducer.value()[:, 0], reducer.index[:, 0]
+    def forward(
+        ctx: Any, inputs: ReductionInputs, chunk_size: int | None, *_: Tensor | None
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        target, value, index = chunked_forward(inputs, chunk_size)
         ctx.mark_non_differentiable(index)
         ctx.save_for_backward(*inputs.differentiable, inputs.labels, value, index)
-        ctx.reduction, ctx.size, ctx.rounded = inputs.reduction, size, inputs.rounded
-        return target[:, 0], value, index
+        ctx.reduction, ctx.chunk_size, ctx.rounded = inputs.reduction, chunk_size, inputs.rounded
+        return target, value, index
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, grad_target: Tensor, grad_value: Tensor, _: Tensor) -> tuple[Tensor | None, ...]:
         x, prototypes, scale, offset, bias, labels, value, index = ctx.saved_tensors
         inputs = ReductionInputs(x, prototypes, scale, offset, bias, labels, ctx.reduction, rounded=ctx.rounded)
-        gradients = _Gradients(inputs, ctx.needs_input_grad[2:])
-        with torch.autocast(x.device.type, enabled=False):
-            if inputs.reduction.kind == "max":
-                gradients.add_max(grad_target[:, None], grad_value[:, None], index)
-            else:
-                for chunk in _chunks(inputs, ctx.size):
-                    gradients.add(chunk, grad_target[:, None], grad_value[:, None], value[:, None])
-        return (None, None, *gradients.result())
+        needs = ctx.needs_input_grad[2:]
+        return None, None, *chunked_backward(inputs, ctx.chunk_size, needs, value, index, (grad_target, grad_value))
+
+
+def chunked_forward(inputs: ReductionInputs, chunk_size: int | None) -> tuple[Tensor, Tensor, Tensor]:
+    """(N,) each: the target's score, the reduced value, and the class of a maximum, -1 for the other kinds."""
+    x = inputs.embeddings
+    reducer = _Reducer(inputs.reduction.kind, x)
+    target = x.new_zeros((x.shape[0], 1))
+    for chunk in _chunks(inputs, chunk_size):
+        target += chunk.target_scores()
+        reducer.add(chunk)
+    return target[:, 0], reducer.value()[:, 0], reducer.index[:, 0]
+
+
+def chunked_backward(
+    inputs: ReductionInputs,
+    chunk_size: int | None,
+    needs: Sequence[bool],
+    value: Tensor,
+    index: Tensor,
+    grads: tuple[Tensor, Tensor],
+) -> tuple[Tensor | None, ...]:
+    """The gradients of `inputs.differentiable`, those that are needed, from `grads`, those of target and value."""
+    gradients, (grad_target, grad_value) = _Gradients(inputs, needs), grads
+    with torch.autocast(inputs.embeddings.device.type, enabled=False):
+        if inputs.reduction.kind == "max":
+            gradients.add_max(grad_target[:, None], grad_value[:, None], index)
+        else:
+            for chunk in _chunks(inputs, chunk_size):
+                gradients.add(chunk, grad_target[:, None], grad_value[:, None], value[:, None])
+    return gradients.result()
 
 
 class _Gradients:
     """Gradients to embeddings, prototypes, scale, offset and bias, accumulated over chunks."""
 
-    def __init__(self, inputs: ReductionInputs, needed: tuple[bool, ...]) -> None:
+    def __init__(self, inputs: ReductionInputs, needed: Sequence[bool]) -> None:
         x, prototypes = inputs.embeddings, inputs.prototypes
         self.inputs = inputs
         self.x = torch.zeros_like(x) if needed[0] else None

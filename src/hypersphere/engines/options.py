@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from hypersphere.core import check_choice, check_integer
+from hypersphere.engines.spec import constant_while_tracing
 
 ENGINES = ("auto", "dense", "chunked", "triton")
 Precision = Literal["bfloat16", "float16", "tf32", "float32"]
@@ -22,7 +23,7 @@ class EngineOptions:
     Args:
         engine: `dense` holds all N x C scores, `chunked` N x chunk_size of them, `triton` none (on a CUDA device, for
             the reductions listed in docs/engines.md; the rest goes to `chunked`). `auto` is `triton` on a CUDA device
-            where products need not be float32, `dense` while `torch.compile` traces, and `chunked` otherwise.
+            where products need not be float32, and `chunked` otherwise.
         chunk_size: classes per chunk of `chunked`; by default as many as fit the processor's cache.
         precision: what `triton` rounds the factors of its products to: `bfloat16`, `float16`, `tf32` or `float32`. By
             default what autocast, the embeddings' dtype or `torch.set_float32_matmul_precision` says. On a CPU that
@@ -61,8 +62,6 @@ def ambient_precision(embeddings: Tensor) -> Precision:
 
     `torch.set_float32_matmul_precision("high")` asks for tf32; float32 without it stays float32.
     """
-    if torch.compiler.is_compiling():
-        return "float32"
     dtype, device = embeddings.dtype, embeddings.device.type
     if torch.is_autocast_enabled(device) and dtype != torch.float64:
         dtype = torch.get_autocast_dtype(device)
@@ -70,4 +69,9 @@ def ambient_precision(embeddings: Tensor) -> Precision:
         return "bfloat16"
     if dtype == torch.float16:
         return "float16"
-    return "float32" if torch.get_float32_matmul_precision() == "highest" else "tf32"
+    return "tf32" if _allows_tf32() else "float32"
+
+
+@constant_while_tracing
+def _allows_tf32() -> bool:
+    return torch.get_float32_matmul_precision() != "highest"

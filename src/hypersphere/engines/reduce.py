@@ -7,8 +7,9 @@ from torch import Tensor
 
 from hypersphere.engines.chunked import multiplies_bfloat16, reduce_chunked
 from hypersphere.engines.dense import reduce_dense
+from hypersphere.engines.operators import describable, reduce_traced
 from hypersphere.engines.options import EngineOptions
-from hypersphere.engines.spec import Reduced, Reduction, ReductionInputs, compute_dtype
+from hypersphere.engines.spec import Reduced, Reduction, ReductionInputs, compute_dtype, constant_while_tracing
 from hypersphere.engines.triton.autograd import reduce_fused
 from hypersphere.engines.triton.available import triton_usable, triton_wanted
 from hypersphere.engines.triton.support import fusible
@@ -49,6 +50,13 @@ def reduce_negatives(
         >>> reduce_negatives(x, w, torch.tensor([0]), Reduction("logsumexp")).value
         tensor([0.6931])
     """
+    tracing = torch.compiler.is_compiling()
+    described = not tracing or describable(reduction.score_function)
+    if not described and options.engine in ("chunked", "triton"):
+        raise TypeError(
+            f"{type(reduction.score_function).__name__} cannot enter a compiled graph: that needs a dataclass of a"
+            " module, with numbers and tensors in it, or engine='dense'"
+        )
     options = options.for_call(embeddings)
     dtype = compute_dtype(embeddings, prototypes)
     with torch.autocast(embeddings.device.type, enabled=False):
@@ -63,12 +71,13 @@ def reduce_negatives(
             fixed_scale=None if isinstance(scale, Tensor) else float(scale),
         )
         if _fuses(inputs, options):
-            return reduce_fused(inputs, options)
+            return reduce_traced("triton", inputs, options) if tracing else reduce_fused(inputs, options)
         if reduction.normalize_embeddings:
             inputs = inputs._replace(embeddings=inputs.embeddings / norm(inputs.embeddings, reduction.eps))
-        if options.engine == "dense" or (options.engine == "auto" and torch.compiler.is_compiling()):
+        if options.engine == "dense" or not described:
             return reduce_dense(inputs)
-        return reduce_chunked(inputs._replace(rounded=_rounds(inputs, options)), options.chunk_size)
+        inputs = inputs._replace(rounded=_rounds(inputs, options))
+        return reduce_traced("chunked", inputs, options) if tracing else reduce_chunked(inputs, options.chunk_size)
 
 
 def _rounds(inputs: ReductionInputs, options: EngineOptions) -> bool:
@@ -80,12 +89,17 @@ def _rounds(inputs: ReductionInputs, options: EngineOptions) -> bool:
 
 def _fuses(inputs: ReductionInputs, options: EngineOptions) -> bool:
     """Whether the fused engine takes the reduction."""
-    if options.engine not in ("auto", "triton") or torch.compiler.is_compiling():
+    if options.engine not in ("auto", "triton"):
         return False
     device = inputs.embeddings.device
     if options.engine == "auto" and (device.type != "cuda" or options.precision == "float32"):
         return False
-    return triton_wanted() and fusible(inputs) and triton_usable(device)
+    return fusible(inputs) and _runs_triton(device)
+
+
+@constant_while_tracing
+def _runs_triton(device: torch.device) -> bool:
+    return triton_wanted() and triton_usable(device)
 
 
 def _column(value: Tensor | float, dtype: torch.dtype, like: Tensor) -> Tensor:

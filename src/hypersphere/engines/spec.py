@@ -12,8 +12,9 @@ to ordinary autograd on that one number per row.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import KW_ONLY, dataclass, field
-from typing import Any, Literal, NamedTuple, get_args
+from typing import Any, Literal, NamedTuple, TypeVar, get_args
 
 import torch
 from torch import Tensor
@@ -24,6 +25,7 @@ from hypersphere.geometry import EPS
 Kind = Literal["logsumexp", "max", "sum", "softplus_sum", "hinge_sum"]
 KINDS: tuple[Kind, ...] = get_args(Kind)
 NEVER = float("-inf")
+F = TypeVar("F", bound=Callable[..., Any])
 
 
 @dataclass(frozen=True)
@@ -86,6 +88,15 @@ class Reduced(NamedTuple):
     target: Tensor
     value: Tensor
     argmax: Tensor | None
+
+
+def constant_while_tracing(function: F) -> F:
+    """Let `torch.compile` call the function when it traces, and put what it returned into the graph.
+
+    `torch.compiler.assume_constant_result` does the same, but imports the whole compiler, which takes seconds.
+    """
+    function._dynamo_marked_constant = True  # type: ignore[attr-defined]
+    return function
 
 
 def softplus(x: Tensor) -> Tensor:

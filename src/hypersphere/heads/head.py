@@ -94,6 +94,12 @@ class Head(nn.Module):
         check_embeddings(embeddings, self.dim, values=self.validate)
         labels = check_labels(labels, embeddings, self.num_classes, values=self.validate)
         check_rows(rows, labels, self.objective)
+        if self.sharding is not None and torch.compiler.is_compiling():
+            untraced = torch.compiler.disable(self._loss, reason="the classes are sharded")  # type: ignore[no-untyped-call]
+            return untraced(embeddings, labels, rows)  # type: ignore[no-any-return]
+        return self._loss(embeddings, labels, rows)
+
+    def _loss(self, embeddings: Tensor, labels: Tensor, rows: Mapping[str, Tensor]) -> Tensor:
         engine = self.engine_options.for_call(embeddings)
         with torch.autocast(embeddings.device.type, enabled=False):
             x = to_compute_dtype(embeddings, compute_dtype(embeddings, self.weight))

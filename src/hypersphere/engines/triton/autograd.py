@@ -10,7 +10,8 @@ or a bound is missing, the backward pass makes g again, wave by wave of classes.
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -18,7 +19,7 @@ from torch.autograd.function import once_differentiable
 
 from hypersphere.engines.options import EngineOptions
 from hypersphere.engines.spec import Reduced, ReductionInputs
-from hypersphere.engines.triton.support import kernel_curve, middle_shift, product_dtype
+from hypersphere.engines.triton.support import kernel_curve, middle_shift, padded, product_dtype
 
 _WAVE = 2**27
 
@@ -40,69 +41,142 @@ class _Fused(torch.autograd.Function):
     def forward(
         ctx: Any, inputs: ReductionInputs, options: EngineOptions, *_: Tensor | None
     ) -> tuple[Tensor, Tensor, Tensor | None]:
-        from hypersphere.engines.triton.launch import Launcher
-
-        assert options.precision is not None
-        precision, budget = options.precision, options.budget
-        x = inputs.embeddings
-        kind, needs = inputs.reduction.kind, ctx.needs_input_grad[2:]
-        launch = Launcher(inputs, precision)
-        target = launch.pair_scores(inputs.labels)
-        index = best = g = shift = by_scale = by_offset = None
-        if kind == "max":
-            index = launch.argmax()
-            best = launch.pair_scores(index)
-            value = torch.where(index >= 0, _terms(inputs, best, index), float("-inf"))
-        else:
-            curve, itemsize = kernel_curve(inputs.reduction.score_function), product_dtype(precision).itemsize
-            limit = _default_budget(x.device) if budget is None else budget
-            if kind == "logsumexp" and curve is not None:
-                shift = middle_shift(inputs, curve)
-            bounded = precision != "float16" and (kind != "logsumexp" or shift is not None)
-            if bounded and not needs[4] and any(needs[:2]) and itemsize * x.shape[0] * launch.width <= limit:
-                g = launch.new_g(launch.width)
-            value, by_scale, by_offset = launch.reduce(g, shift, needs[2], needs[3])
-            ctx.wave = _wave(x.shape[0], launch.width, limit // itemsize)
-        if index is not None:
-            ctx.mark_non_differentiable(index)
-        saved = (inputs.labels, value, index, best, g, shift, by_scale, by_offset, *launch.buffers)
-        ctx.save_for_backward(*inputs.differentiable, *saved)
-        ctx.reduction, ctx.precision = inputs.reduction, precision
-        return target, value, index
+        target, value, kept = fused_forward(inputs, options, ctx.needs_input_grad[2:])
+        if kept.argmax is not None:
+            ctx.mark_non_differentiable(kept.argmax)
+        ctx.save_for_backward(*inputs.differentiable, inputs.labels, value, *kept)
+        ctx.reduction, ctx.options = inputs.reduction, options
+        return target, value, kept.argmax
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, grad_target: Tensor, grad_value: Tensor, _: Tensor | None) -> tuple[Tensor | None, ...]:
-        from hypersphere.engines.triton.launch import Launcher
-
-        x, w, scale, offset, bias, labels, value, index, best, g, shift, by_scale, by_offset, *buffers = (
-            ctx.saved_tensors
-        )
+        x, w, scale, offset, bias, labels, value, *kept = ctx.saved_tensors
         inputs = ReductionInputs(x, w, scale, offset, bias, labels, ctx.reduction)
-        function, needs = ctx.reduction.score_function, ctx.needs_input_grad[2:]
-        grad_target, grad_value = grad_target.contiguous(), grad_value.contiguous()
-        grad_x = grad_w = grad_bias = chosen = None
-        with torch.autocast(x.device.type, enabled=False):
-            launch = Launcher(inputs, ctx.precision, buffers)
-            if index is not None:
-                found = torch.where(index >= 0, grad_value, 0.0)
-                by_scale, by_offset = function.value(best[:, None])[:, 0], (index >= 0).to(x.dtype)
-                chosen = (found[:, None] * scale * function.derivative(best[:, None]))[:, 0].contiguous()
-                factor = product = None
-                grad_w = torch.zeros_like(w, dtype=torch.float32) if needs[1] else None
-                grad_bias = launch.scatter_bias(index, found) if needs[4] else None
-            else:
-                factor, product, grad_w, grad_bias = launch.products(g, shift, value, grad_value, needs, ctx.wave)
-            if needs[0]:
-                grad_x = launch.embeddings_gradient(grad_target, factor, product, index, chosen)
-            if grad_w is not None:
-                if index is not None and chosen is not None:
-                    launch.scatter(grad_w, index, chosen)
-                launch.scatter(grad_w, labels, grad_target)
-                grad_w = grad_w.to(w.dtype)
-            grad_scale = (by_scale * grad_value)[:, None].sum_to_size(scale.shape) if needs[2] else None
-            grad_offset = (by_offset * grad_value)[:, None].sum_to_size(offset.shape) if needs[3] else None
-        return None, None, grad_x, grad_w, grad_scale, grad_offset, grad_bias
+        needs = ctx.needs_input_grad[2:]
+        return None, None, *fused_backward(inputs, ctx.options, needs, value, Kept(*kept), (grad_target, grad_value))
+
+
+class Kept(NamedTuple):
+    """What the backward pass needs again: of a maximum its class and score, else g, shift and derivatives.
+
+    `unit`, `inverse`, `x` and `inverse_x` are the launcher's buffers.
+    """
+
+    argmax: Tensor | None
+    best: Tensor | None
+    g: Tensor | None
+    shift: Tensor | None
+    by_scale: Tensor | None
+    by_offset: Tensor | None
+    unit: Tensor | None
+    inverse: Tensor | None
+    x: Tensor | None
+    inverse_x: Tensor | None
+
+
+def fused_forward(
+    inputs: ReductionInputs, options: EngineOptions, needs: Sequence[bool]
+) -> tuple[Tensor, Tensor, Kept]:
+    """(N,) each, the target's score and the reduced value; and what is kept for the gradients that are needed."""
+    from hypersphere.engines.triton.launch import Launcher
+
+    assert options.precision is not None
+    launch = Launcher(inputs, options.precision)
+    target = launch.pair_scores(inputs.labels)
+    index = best = g = shift = by_scale = by_offset = None
+    if inputs.reduction.kind == "max":
+        index = launch.argmax()
+        best = launch.pair_scores(index)
+        value = torch.where(index >= 0, _terms(inputs, best, index), float("-inf"))
+    else:
+        shift = _shift(inputs)
+        if _stores_g(inputs, options, needs, shift):
+            g = launch.new_g(launch.width)
+        value, by_scale, by_offset = launch.reduce(g, shift, needs[2], needs[3])
+    return target, value, Kept(index, best, g, shift, by_scale, by_offset, *launch.buffers)
+
+
+def fused_backward(
+    inputs: ReductionInputs,
+    options: EngineOptions,
+    needs: Sequence[bool],
+    value: Tensor,
+    kept: Kept,
+    grads: tuple[Tensor, Tensor],
+) -> tuple[Tensor | None, ...]:
+    """The gradients of `inputs.differentiable`, those that are needed, from `grads`, those of target and value."""
+    from hypersphere.engines.triton.launch import Launcher
+
+    assert options.precision is not None
+    x, w, scale, offset = inputs.embeddings, inputs.prototypes, inputs.scale, inputs.offset
+    index, best, g, shift, by_scale, by_offset, *buffers = kept
+    function = inputs.reduction.score_function
+    grad_target, grad_value = (grad.contiguous() for grad in grads)
+    grad_x = grad_w = grad_bias = chosen = None
+    with torch.autocast(x.device.type, enabled=False):
+        launch = Launcher(inputs, options.precision, buffers)
+        if index is not None and best is not None:
+            found = torch.where(index >= 0, grad_value, 0.0)
+            by_scale, by_offset = function.value(best[:, None])[:, 0], (index >= 0).to(x.dtype)
+            chosen = (found[:, None] * scale * function.derivative(best[:, None]))[:, 0].contiguous()
+            factor = product = None
+            grad_w = torch.zeros_like(w, dtype=torch.float32) if needs[1] else None
+            grad_bias = launch.scatter_bias(index, found) if needs[4] else None
+        else:
+            wave = _wave(
+                x.shape[0], launch.width, _budget(inputs, options) // product_dtype(options.precision).itemsize
+            )
+            factor, product, grad_w, grad_bias = launch.products(g, shift, value, grad_value, needs, wave)
+        if needs[0]:
+            grad_x = launch.embeddings_gradient(grad_target, factor, product, index, chosen)
+        if grad_w is not None:
+            if index is not None and chosen is not None:
+                launch.scatter(grad_w, index, chosen)
+            launch.scatter(grad_w, inputs.labels, grad_target)
+            grad_w = grad_w.to(w.dtype)
+        grad_scale, grad_offset = (
+            (derivative * grad_value)[:, None].sum_to_size(column.shape)
+            if needed and column is not None and derivative is not None
+            else None
+            for derivative, column, needed in ((by_scale, scale, needs[2]), (by_offset, offset, needs[3]))
+        )
+    return grad_x, grad_w, grad_scale, grad_offset, grad_bias
+
+
+def fake_kept(inputs: ReductionInputs, options: EngineOptions, needs: Sequence[bool]) -> Kept:
+    """What `fused_forward` keeps, with shapes and dtypes but no numbers."""
+    assert options.precision is not None
+    x, reduction, dtype = inputs.embeddings, inputs.reduction, product_dtype(options.precision)
+    (rows, dim), classes = x.shape, inputs.prototypes.shape[0]
+    width, depth = padded(classes), padded(dim)
+    is_max, shift = reduction.kind == "max", _shift(inputs)
+    stores_g = not is_max and _stores_g(inputs, options, needs, shift)
+    return Kept(
+        argmax=x.new_empty(rows, dtype=torch.int64) if is_max else None,
+        best=x.new_empty(rows) if is_max else None,
+        g=x.new_empty(rows, width, dtype=dtype) if stores_g else None,
+        shift=shift,
+        by_scale=x.new_empty(rows) if needs[2] and not is_max else None,
+        by_offset=x.new_empty(rows) if needs[3] and not is_max else None,
+        unit=x.new_empty(width, depth, dtype=dtype),
+        inverse=x.new_empty(classes) if reduction.normalize_prototypes else None,
+        x=x.new_empty(rows, depth, dtype=dtype),
+        inverse_x=x.new_empty(rows) if reduction.normalize_embeddings else None,
+    )
+
+
+def _shift(inputs: ReductionInputs) -> Tensor | None:
+    curve = kernel_curve(inputs.reduction.score_function)
+    return middle_shift(inputs, curve) if inputs.reduction.kind == "logsumexp" and curve is not None else None
+
+
+def _stores_g(inputs: ReductionInputs, options: EngineOptions, needs: Sequence[bool], shift: Tensor | None) -> bool:
+    """Whether the forward pass stores g: it is needed, the terms are bounded, and it fits the budget."""
+    assert options.precision is not None
+    bounded = options.precision != "float16" and (inputs.reduction.kind != "logsumexp" or shift is not None)
+    size = product_dtype(options.precision).itemsize * inputs.embeddings.shape[0] * padded(inputs.prototypes.shape[0])
+    return bounded and not needs[4] and any(needs[:2]) and size <= _budget(inputs, options)
 
 
 def _terms(inputs: ReductionInputs, score: Tensor, index: Tensor) -> Tensor:
@@ -121,7 +195,9 @@ def _wave(rows: int, classes: int, limit: int) -> int:
     return max(128, min(fitting, -(-classes // 128) * 128))
 
 
-def _default_budget(device: torch.device) -> int:
-    if device.type != "cuda":
-        return 2**28
-    return int(torch.cuda.get_device_properties(device).total_memory) // 4
+def _budget(inputs: ReductionInputs, options: EngineOptions) -> int:
+    """Bytes for g, by default a quarter of the device's memory."""
+    if options.budget is not None:
+        return options.budget
+    device = inputs.embeddings.device
+    return int(torch.cuda.get_device_properties(device).total_memory) // 4 if device.type == "cuda" else 2**28

@@ -14,7 +14,7 @@ from hypersphere.engines.options import Precision
 from hypersphere.engines.spec import NEVER, ReductionInputs
 from hypersphere.engines.triton.available import interpreted
 from hypersphere.engines.triton.kernels import gradients, rows, score_pass
-from hypersphere.engines.triton.support import kernel_curve, product_dtype
+from hypersphere.engines.triton.support import kernel_curve, padded, product_dtype
 
 _OPTIONS = {"enable_fp_fusion": True}
 _GAIN = 2.0**12
@@ -62,10 +62,6 @@ def _tile(name: str, precision: str, itemsize: int, count: int) -> Tile:
     return tile
 
 
-def _up(number: int, multiple: int) -> int:
-    return -(-number // multiple) * multiple
-
-
 class Launcher:
     """The tensors of one reduction, and every kernel on them.
 
@@ -86,7 +82,7 @@ class Launcher:
         self.curve = curve
         self.count, self.dim = x.shape
         self.classes = w.shape[0]
-        self.width, self.depth = _up(self.classes, 8), _up(self.dim, 8)
+        self.width, self.depth = padded(self.classes), padded(self.dim)
         self.dtype = product_dtype(precision)
         self.gain = _GAIN if precision == "float16" else 1.0
         self.precision = "widen" if interpreted() else "ieee" if precision == "float32" else "tf32"
@@ -133,12 +129,12 @@ class Launcher:
         """An (N, width) matrix for the derivatives."""
         return self._new(self.count, width, dtype=self.dtype)
 
-    def _unit(self, source: Tensor, padded: int, normalize: bool) -> tuple[Tensor, Tensor | None]:
-        unit = self._new(padded, self.depth, dtype=self.dtype)
+    def _unit(self, source: Tensor, height: int, normalize: bool) -> tuple[Tensor, Tensor | None]:
+        unit = self._new(height, self.depth, dtype=self.dtype)
         inverse = self._new(source.shape[0]) if normalize else None
         lines = max(1, 8192 // self.block)
-        rows.unit_rows[(triton.cdiv(padded, lines),)](
-            source, unit, inverse, source.shape[0], padded, source.stride(0), self.depth, self.inputs.reduction.eps,
+        rows.unit_rows[(triton.cdiv(height, lines),)](
+            source, unit, inverse, source.shape[0], height, source.stride(0), self.depth, self.inputs.reduction.eps,
             DIM=self.dim, NORMALIZE=normalize, TF32=self.tf32, BLOCK=self.block, ROWS=lines, **_OPTIONS,
         )  # fmt: skip
         return unit, inverse
@@ -256,7 +252,7 @@ class Launcher:
         buffer = None if g is not None else self.new_g(min(wave, self.width))
         for first in range(0, self.classes, step):
             last = min(first + step, self.classes)
-            width = _up(last - first, 8)
+            width = padded(last - first)
             if whole is None:
                 assert buffer is not None
                 g = buffer if width == buffer.shape[1] else self.new_g(width)

@@ -19,6 +19,11 @@ def product_dtype(precision: Precision) -> torch.dtype:
     return {"bfloat16": torch.bfloat16, "float16": torch.float16}.get(precision, torch.float32)
 
 
+def padded(number: int) -> int:
+    """The next multiple of 8: how many rows and columns of the products' factors there are in memory."""
+    return -(-number // 8) * 8
+
+
 class KernelCurve(NamedTuple):
     """A score function as the kernels take it, and its bounds on cosines where they are known."""
 
