@@ -18,6 +18,13 @@ from hypersphere import __version__
 ROOT = Path(__file__).parents[1]
 NEEDED = ("pyproject.toml", "MANIFEST.in", "README.md", "CHANGELOG.md", "CITATION.cff", "SECURITY.md", "LICENSE")
 
+SMALL_DEMO = """
+from pathlib import Path
+from hypersphere.cli.demo import run_demo
+from hypersphere.training import DemoExtent
+run_demo(Path("demo"), 0, DemoExtent(steps=2, people=12, pairs=600))
+"""
+
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 
 
@@ -33,7 +40,7 @@ def run(*words: str | Path, folder: Path) -> str:
 @pytest.fixture(scope="module")
 def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The folder with both distributions, made from a copy of the tree: the wheel from what the other has."""
-    build = pytest.importorskip("build", reason="needs the package build")
+    build = pytest.importorskip("build.__main__", reason="needs the package build")  # a folder build/ is no package
     tree, out = tmp_path_factory.mktemp("tree"), tmp_path_factory.mktemp("dist")
     for name in NEEDED:
         shutil.copy(ROOT / name, tree)
@@ -85,3 +92,8 @@ def test_the_wheel_runs_in_an_empty_environment(built: Path, tmp_path: Path) -> 
     assert "pocket/faces" in run(command, "train", "--list", folder=tmp_path)
     assert "held" in run(command, "reproduce", "--list", folder=tmp_path)
     assert "scale" in run(command, "advise", "--classes", "1000", "--dim", "64", folder=tmp_path)
+    program = tmp_path / "small_demo.py"
+    program.write_text(SMALL_DEMO)
+    table = run(home / "bin" / "python", program, folder=tmp_path)
+    assert "SphereFace2" in table
+    assert (tmp_path / "demo" / "report.html").is_file()
