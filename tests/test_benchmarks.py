@@ -49,6 +49,20 @@ def test_augmentation_beside_a_step(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     assert set(module.KINDS[module.EVERYTHING]) == set(KINDS)
 
 
+@pytest.mark.parametrize(
+    "kept", [["eager"], pytest.param(["eager", "compiled in one graph"], marks=pytest.mark.slow)], ids=len
+)
+def test_a_compiled_step_beside_the_eager_one(kept: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    module = script("compiled_step", monkeypatch)
+    rows = tmp_path / "rows.csv"
+    monkeypatch.setattr(module, "WAYS", {way: module.WAYS[way] for way in kept})
+    size = ["--classes", "300", "--batch", "2", "--size", "16", "--backbone", "cnn4", "--repeats", "1"]
+    command = ["compiled_step.py", "--device", "cpu", "--backend", "aot_eager", *size, "--csv", str(rows)]
+    monkeypatch.setattr(sys, "argv", command)
+    module.main()
+    assert len(rows.read_text().splitlines()) == 1 + len(kept)
+
+
 def test_search_of_galleries_finds_what_faiss_finds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("faiss")
     module = script("recognition_search", monkeypatch)
