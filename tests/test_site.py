@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.browser import Browser, find_browser
 from tools import api_pages, build_site, exported_names
 
 
@@ -63,6 +64,32 @@ def test_every_page_is_in_the_contents(tmp_path: Path) -> None:
     assert {*listed} == there | {"/docs/api/heads"}
 
 
+MORE_THAN_FIVE = """new Promise(done => {
+    const look = () => document.querySelectorAll("%s").length > 5 ? done(true) : setTimeout(look, 100);
+    setTimeout(() => done(false), 30000);
+    look();
+})"""
+
+
+def look_at(html: Path, folder: Path) -> None:
+    """Equations are rendered and a search finds something, all from the disk; where there is a browser to see it."""
+    program = find_browser()
+    if program is None:
+        return
+    browser = Browser(program, folder / "profile")
+    try:
+        browser.open((html / "docs" / "guide" / "margins.html").as_uri())
+        assert browser.run(MORE_THAN_FIVE % "mjx-container svg")
+        browser.screen(390, 800, mobile=True)
+        assert browser.run("document.documentElement.scrollWidth") <= 390
+        browser.open((html / "search.html").as_uri() + "?q=arcface")
+        assert browser.run(MORE_THAN_FIVE % "ul.search li")
+        assert not browser.complaints
+        assert all(address.startswith(("file:", "data:", "about:")) for address in browser.requests)
+    finally:
+        browser.close()
+
+
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::PendingDeprecationWarning")
 def test_the_site_is_built_and_a_warning_fails(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -73,6 +100,7 @@ def test_the_site_is_built_and_a_warning_fails(tmp_path: Path, monkeypatch: pyte
     html = tmp_path / "site" / "html"
     assert "create_head" in (html / "docs" / "api" / "heads.html").read_text()
     assert (html / "searchindex.js").is_file()
+    look_at(html, tmp_path)
     small = tmp_path / "small" / "docs"
     small.mkdir(parents=True)
     (small / "index.md").write_text("# One\n\n[nowhere](gone.md)\n")
