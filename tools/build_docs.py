@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import guide_pictures
+import numpy as np
 import recipe_keys
 import rooms
 import torch
@@ -17,7 +18,7 @@ from hypersphere.bench import FLOOR, Measured, draw_head_panels
 from hypersphere.data import Augmentation
 from hypersphere.engines import Similarity
 from hypersphere.losses import AmpFace, ArcFace, CosFace, NormFace, Objective, SphereFace, SphereFaceR
-from hypersphere.plots import new_figure, save_figure
+from hypersphere.plots import draw_roc, new_figure, save_figure
 from hypersphere.pocket import PocketFaces, contact_sheet
 from hypersphere.reproduce import THEOREMS, draw_toy
 from hypersphere.theory import TOY_LOSSES, solve_toy
@@ -94,6 +95,28 @@ DEEP_LOSSES = {
     )
 }
 """The same on the 560 people with most images."""
+
+_SMALL = "backbone.name=sfnet10, data.size=[56,56], data.resize=true"
+_FLIPS = ", augment.rotate=0.0, augment.zoom=0.0, augment.shift=0.0, augment.crop=0.0, augment.low_resolution=0.0"
+_FLIPS += ", augment.photometric=0.0, augment.grey=0.0, augment.erase=0.0"
+_COSFACE, _SST = f"{_SMALL}, head.prototype_norm=1.0", f"train.semi_siamese=16384, {_SMALL}"
+REAL_FACES = {
+    f"{_COSFACE}{_FLIPS}": "CosFace, flips alone",
+    _COSFACE: "+ augmentation",
+    f"{_COSFACE}, head.margin_steps=1500": "+ growing margin",
+    f"{_COSFACE}, data.exclude=doubtful.txt": "+ cleaning, 2 %",
+    f"{_COSFACE}, head.subcenters=2": "+ two sub-centres",
+    f"{_COSFACE}, train.sampler=class_balanced": "+ class-balanced",
+    f"{_SST}{_FLIPS}": "SST, flips alone",
+    _SST: "SST + augmentation",
+    f"{_SST}, train.gallery_view=plain": "the same, plain prototypes",
+    "augmented, train.epochs=18": "IResNet-18, 18 epochs",
+    "augmented, train.epochs=38": "IResNet-18, 38 epochs",
+    "train.epochs=50.0": "IResNet-18, 50 epochs",
+}
+"""Runs of docs/results/faces.md, and what they are called there."""
+_LFW_PAIRS = 3000
+"""Of one person, and as many of two."""
 
 REAL_SETS = {"lfw-pairs": "LFW, 6,000 pairs", "held-out identities": "500 people held out, 30,000 pairs"}
 
@@ -191,26 +214,34 @@ def draw_heads() -> Any:
     )
 
 
-def real_runs(cell: str, name: str) -> list[float]:
+def real_runs(cell: str, name: str, folder: str = "losses") -> list[float]:
     """Per cent of a set's pairs that each run of a cell decides rightly."""
-    record = RecordFile(IMAGES.parent / "results" / "losses" / "results.jsonl")
+    record = RecordFile(IMAGES.parent / "results" / folder / "results.jsonl")
     runs = [run for run in record.records.values() if run.cell == cell and not run.stopped]
     return [100 * run.scores[name].accuracy for run in runs]
 
 
-def draw_real_losses(cells: dict[str, str]) -> Any:
-    """Accuracy of every run on real faces whose loss has its chosen rate: a dot a seed, a line at the mean."""
+def draw_real_runs(cells: dict[str, str], folder: str) -> Any:
+    """Accuracy of every run of some cells on real faces: a dot a seed, a line at the mean."""
     figure = new_figure(9.0, 1.2 + 0.23 * len(cells))
     panels = figure.subplots(1, 2, sharey=True)
     for axes, (name, title) in zip(panels, REAL_SETS.items(), strict=True):
         for row, cell in enumerate(cells):
-            values = real_runs(cell, name)
+            values = real_runs(cell, name, folder)
             axes.plot(values, [row] * len(values), "o", color="C0", alpha=0.6)
             axes.plot([sum(values) / len(values)] * 2, [row - 0.3, row + 0.3], color="C1", linewidth=2)
         axes.set(xlabel="pairs decided rightly, %", title=title)
     panels[0].set_yticks(range(len(cells)), list(cells.values()))
     panels[0].invert_yaxis()
     return figure
+
+
+def draw_real_faces_roc() -> Any:
+    """The ROC curve on LFW of the three IResNet-18 of docs/results/faces.md together."""
+    with (IMAGES.parent / "results" / "faces" / "ensemble-roc.csv").open(newline="") as file:
+        rows = [(int(row["false_accepts"]), int(row["true_accepts"])) for row in csv.DictReader(file)]
+    counts = np.array(rows, dtype=np.float64).T / _LFW_PAIRS
+    return draw_roc({"three IResNet-18": (counts[0], counts[1])}, genuine=_LFW_PAIRS, impostor=_LFW_PAIRS)
 
 
 def draw_real_sphereface2() -> Any:
@@ -237,8 +268,10 @@ PICTURES = {
     "pocket-faces": draw_pocket_faces,
     "augmentation": draw_augmentation,
     "spheres": draw_spheres,
-    "real-losses": lambda: draw_real_losses(REAL_LOSSES),
-    "real-losses-deep": lambda: draw_real_losses(DEEP_LOSSES),
+    "real-losses": lambda: draw_real_runs(REAL_LOSSES, "losses"),
+    "real-losses-deep": lambda: draw_real_runs(DEEP_LOSSES, "losses"),
+    "real-faces": lambda: draw_real_runs(REAL_FACES, "faces"),
+    "real-faces-roc": draw_real_faces_roc,
     "real-sphereface2": draw_real_sphereface2,
     "nearest": draw_item("nearest", "fig7"),
     "termination": draw_item("termination", "termination"),
