@@ -4,10 +4,13 @@ import json
 import time
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from hypersphere.cli import main
 from hypersphere.recognition import contract_digest, open_gallery
+from hypersphere.recognition.gallery.driver import IndexCheck
+from hypersphere.recognition.gallery.sqlite import SqliteGallery
 from tests.recognition.gallery.people import CONTRACT, units
 
 
@@ -83,3 +86,23 @@ def test_what_cannot_be_done(capsys: pytest.CaptureFixture[str], words: list[str
     if "milvus" in words[1]:
         pytest.importorskip("pymilvus")
     assert told in run(capsys, *words, status=status)
+
+
+def test_an_approximate_index_needs_a_server(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    np.save(place / "probes.npy", units(3))
+    told = run(capsys, "approximate", "people.db", "probes.npy", status=2)
+    assert "sqlite searches exactly, without an index" in told
+    assert run(capsys, "exact", "people.db") == "search       exact\n"
+
+
+def test_an_approximate_index_by_command(
+    place: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(
+        SqliteGallery, "use_approximate", lambda _, probes: IndexCheck(100, misses=1, probes=len(probes), size=3)
+    )
+    np.save(place / "probes.npy", units(2000))
+    told = run(capsys, "approximate", "people.db", "probes.npy")
+    assert told.startswith("misses 1 of 2,000 best matches at ef_search 100")
+    document = json.loads(run(capsys, "approximate", "people.db", "probes.npy", "--json"))
+    assert (document["check"]["effort"], document["miss_rate"]) == (100, 0.0005)

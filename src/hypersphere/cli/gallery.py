@@ -37,6 +37,9 @@ def add_command(commands: Any) -> None:
     restore.add_argument("address", metavar="ADDRESS", help=f"of the new gallery: {_ADDRESS}")
     restore.set_defaults(run="gallery:run_restore")
     _add_action(actions, "purge", "remove templates that have expired and rows in quarantine")
+    index = _add_action(actions, "approximate", "search by an HNSW index, if it misses at most 1 best match in 1,000")
+    index.add_argument("probes", type=Path, metavar="PROBES.npy", help="1,000 unit vectors or more, as searches have")
+    _add_action(actions, "exact", "remove the approximate index")
     audit = _add_action(actions, "audit", "what was done, and when")
     audit.add_argument("--last", type=int, metavar="N", help="only the last N entries")
 
@@ -113,6 +116,26 @@ def run_purge(options: argparse.Namespace) -> Results:
         expired = gallery.purge()
     print(f"removed {expired:,} expired templates and {quarantined:,} rows in quarantine")
     return Results({"expired": expired, "quarantined": quarantined})
+
+
+def run_approximate(options: argparse.Namespace) -> Results:
+    """Build an index, check it, and use it."""
+    from hypersphere.core.read_arrays import read_npy
+
+    probes = read_npy(options.probes)
+    with hs.open_gallery(options.address) as gallery:
+        check = gallery.use_approximate(probes)
+    print(f"misses {check.misses:,} of {check.probes:,} best matches at ef_search {check.effort}; in use from now on")
+    return Results({"check": check, "miss_rate": check.miss_rate})
+
+
+def run_exact(options: argparse.Namespace) -> Results:
+    """Search exactly again."""
+    with hs.open_gallery(options.address) as gallery:
+        gallery.use_exact()
+        info = gallery.info()
+    print(f"search       {info.index}")
+    return Results({"info": info})
 
 
 def run_audit(options: argparse.Namespace) -> Results:

@@ -245,10 +245,10 @@ class Recognizer:
         self, unit: npt.NDArray[np.float32], fpir: float = 1e-2, *, where: dict[str, str] | None = None
     ) -> IdentificationDecision:
         """`identify` of an embedding."""
-        info = self.gallery.info()
-        found = self.gallery.search(unit[None], k=_CANDIDATES, where=where)[0] if info.size else []
+        size = self.gallery.size()
+        found = self.gallery.search(unit[None], k=_CANDIDATES, where=where)[0] if size else []
         scores = [(each.subject, each.score) for each in found]
-        return decide_search(scores, info.size, self.calibration, fpir, miss_rate=info.miss_rate)
+        return decide_search(scores, size, self.calibration, fpir, miss_rate=self.gallery.miss_rate())
 
     def forget(self, name: str) -> int:
         """Remove a subject from the gallery; returns how many templates are gone."""

@@ -1,7 +1,6 @@
 """Galleries on servers under faults: a server that is not there, one that is killed, rows that somebody has changed."""
 
 import socket
-import time
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -9,7 +8,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from hypersphere.recognition.gallery import Damage, Gallery, GalleryUnavailable, open_gallery
+from hypersphere.core import Failure
+from hypersphere.recognition.gallery import Damage, Gallery, GalleryUnavailable, approximate, open_gallery
+from hypersphere.recognition.gallery import milvus as milvus_gallery
+from hypersphere.recognition.gallery import postgres as postgres_gallery
 from hypersphere.recognition.gallery.rescoring import Near, exact_top
 from hypersphere.recognition.gallery.stored_template import Record, packed
 from tests.recognition.gallery.people import CONTRACT, DIM, units
@@ -28,12 +30,14 @@ def address_of(server: Server, name: str) -> str:
     return f"{server.address}{'#' if isinstance(server, Postgres) else '/'}{name}"
 
 
-def refused(act: Callable[[], object]) -> float:
-    """Seconds until a call says that the engine does not answer."""
-    start = time.monotonic()
+def refused(act: Callable[[], object]) -> None:
+    """A call says that the engine does not answer."""
     with pytest.raises(GalleryUnavailable, match="does not answer"):
         act()
-    return time.monotonic() - start
+
+
+def test_nobody_waits_for_a_server_for_more_than_two_seconds() -> None:
+    assert max(postgres_gallery._CONNECT_SECONDS, milvus_gallery._CONNECT_SECONDS) <= 2
 
 
 def test_a_server_that_is_not_there(tmp_path: Path) -> None:
@@ -47,7 +51,7 @@ def test_a_server_that_is_not_there(tmp_path: Path) -> None:
         f"postgresql://user:secret@127.0.0.1:{port}/people",
         f"milvus://user:secret@127.0.0.1:{port}/people",
     ):
-        assert refused(partial(open_gallery, address, contract=CONTRACT, create=True)) < 2
+        refused(partial(open_gallery, address, contract=CONTRACT, create=True))
         with pytest.raises(GalleryUnavailable) as caught:
             open_gallery(address, contract=CONTRACT)
         assert "secret" not in str(caught.value)
@@ -61,7 +65,7 @@ def test_a_killed_server_is_no_missing_match_and_loses_nothing(server: Server) -
         server.kill()
         try:
             for act in (lambda: gallery.search(rows), lambda: gallery.enroll("late", rows[3]), gallery.info):
-                assert refused(act) < 2
+                refused(act)
         finally:
             server.start()
         assert [found[0].subject for found in gallery.search(rows[:3], 1)] == ["p0", "p1", "p2"]
@@ -151,3 +155,61 @@ def test_more_rows_are_asked_for_until_the_answer_is_certain() -> None:
 def test_addresses_that_are_none(address: str, words: str) -> None:
     with pytest.raises(ValueError, match=words):
         open_gallery(address, contract=CONTRACT)
+
+
+def mates(rows: np.ndarray, cosine: float, seed: int) -> np.ndarray:
+    """Unit vectors at this cosine from rows, in random directions."""
+    draw = np.random.default_rng(seed).normal(size=rows.shape)
+    draw -= (draw * rows).sum(axis=1, keepdims=True) * rows
+    draw /= np.linalg.norm(draw, axis=1, keepdims=True)
+    return (cosine * rows + np.sqrt(1 - cosine**2) * draw).astype(np.float32)
+
+
+def filled(server: Server, name: str, count: int) -> tuple[Gallery, np.ndarray]:
+    rows = units(count)
+    gallery = open_gallery(address_of(server, name), contract=CONTRACT, create=True)
+    records = [Record(id=f"{n:05}", subject=f"p{n}", vector=packed(row)) for n, row in enumerate(rows)]
+    gallery.store(records, "enroll")
+    return gallery, rows
+
+
+@pytest.mark.parametrize("count", [60, pytest.param(1000, marks=pytest.mark.slow)])
+def test_an_approximate_index_is_used_after_a_check(
+    server: Server, count: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(approximate, "LEAST_PROBES", count)
+    gallery, rows = filled(server, f"approximate{count}", count + 20)
+    with gallery:
+        probes = mates(rows[:count], 0.95, 1)
+        exact = gallery.search(probes[:20], 5)
+        check = gallery.use_approximate(probes)
+        assert check.probes == count
+        assert check.size == count + 20
+        assert check.miss_rate <= 1e-3
+        info = gallery.info()
+        assert info.index == f"hnsw, ef_search {check.effort}"
+        assert (info.miss_rate, info.miss_probes) == (check.miss_rate, count)
+        assert gallery.miss_rate() == check.miss_rate
+        found = gallery.search(probes[:20], 5)
+        assert [each[0].template_id for each in found] == [each[0].template_id for each in exact]
+        gallery.enroll("late", mates(rows[:1], 0.99, 2)[0], key="late")
+        assert gallery.search(mates(rows[:1], 0.99, 2), 1)[0][0].template_id == "late"
+        gallery.use_exact()
+        assert gallery.info().index == "exact"
+        assert gallery.forget("late") == 1
+        assert gallery.search(probes[:20], 5) == exact
+
+
+def test_an_index_that_misses_is_not_used(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(approximate, "LEAST_PROBES", 20)
+    gallery, rows = filled(server, "missing", 30)
+    with gallery:
+        probes = mates(rows, 0.9, 1)
+        monkeypatch.setattr(type(gallery), "find_by_index", lambda _, probes, *rest: [[] for _ in probes])
+        with pytest.raises(Failure, match="misses 30 of 30 best matches"):
+            gallery.use_approximate(probes)
+        with pytest.raises(ValueError, match="at least 20"):
+            gallery.use_approximate(probes[:19])
+        monkeypatch.undo()
+        assert gallery.info().index == "exact"
+        assert gallery.search(rows[:1], 1)[0][0].template_id == "00000"

@@ -11,6 +11,7 @@ from hypersphere.recognition.gallery.driver import (
     GalleryInfo,
     GalleryMismatch,
     GalleryUnavailable,
+    IndexCheck,
     contract_digest,
 )
 from hypersphere.recognition.gallery.exact_search import ExactSearch
@@ -26,6 +27,7 @@ __all__ = [
     "GalleryInfo",
     "GalleryMismatch",
     "GalleryUnavailable",
+    "IndexCheck",
     "contract_digest",
     "open_gallery",
     "restore_gallery",

@@ -8,7 +8,7 @@ import secrets
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -103,6 +103,32 @@ class GalleryInfo:
     index: str = "exact"
     miss_rate: float = 0.0
     miss_probes: int = 0
+
+
+@dataclass(frozen=True)
+class IndexCheck:
+    """What the check of an index found.
+
+    Args:
+        effort: the number of nearest rows that the index keeps while it searches (`ef_search`).
+        misses: probes whose best template by exact search the index does not return as the best.
+        probes: how many were asked.
+        size: templates that the gallery had.
+    """
+
+    effort: int
+    misses: int
+    probes: int
+    size: int
+
+    @property
+    def miss_rate(self) -> float:
+        """Share of probes that the index missed."""
+        return self.misses / self.probes
+
+    def to_json(self) -> str:
+        """As it is stored beside the index."""
+        return json.dumps(asdict(self))
 
 
 class Gallery(ABC):
@@ -217,6 +243,32 @@ class Gallery(ABC):
     @abstractmethod
     def subjects(self) -> list[str]:
         """Names of the people who have a template that can match, sorted."""
+
+    @abstractmethod
+    def size(self) -> int:
+        """How many templates can match: neither expired nor quarantined."""
+
+    def use_approximate(self, probes: NDArray[np.float32]) -> IndexCheck:
+        """Build an approximate index, and search by it from now on if it misses at most one best match in a thousand.
+
+        Check again when the gallery has grown by a tenth, or when its people have changed.
+
+        Args:
+            probes: at least 1,000 unit vectors as searches will have them: of other photos of enrolled people.
+
+        Raises:
+            Failure: it misses more at any effort; the index is removed, and search stays exact.
+            ValueError: the engine has none.
+        """
+        raise ValueError(f"{self.address}: {self.engine} searches exactly, without an index")
+
+    @abstractmethod
+    def use_exact(self) -> None:
+        """Remove the approximate index, if there is one: search is exact from now on."""
+
+    def miss_rate(self) -> float:
+        """Share of searches whose best match an approximate index misses; 0 where search is exact."""
+        return 0.0
 
     @abstractmethod
     def info(self) -> GalleryInfo:

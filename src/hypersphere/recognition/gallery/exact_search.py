@@ -14,6 +14,8 @@ from hypersphere.core import check_choice, check_integer
 FIRST_PASSES = ("int8", "float32")
 _BLOCK = 1 << 16
 """Rows of one step of the first pass."""
+_SAMPLE = 2048
+"""Rows that a first idea of the k best is taken from."""
 _FEW = 4
 """Up to so many probes are multiplied one by one: a matrix product of so few is slower than dot products of rows."""
 _SLACK = 1e-6
@@ -139,20 +141,19 @@ class ExactSearch:
         for top in range(0, self.size, _BLOCK):
             place = slice(top, min(top + _BLOCK, self.size))
             scores = first.scores(self._rows[place], self._digits[place], self._scales[place])
-            bounds = first.bounds(self._norms[place], self._errors[place])
             if allowed is not None:
                 scores[:, ~allowed[place]] = -np.inf
-            upper = np.add(scores, bounds, out=scores)
-            for number, row in enumerate(upper):
-                off = 2 * bounds[number % len(bounds)]
-                if best[number, 0] == -np.inf:
-                    best[number] = _largest(best[number], row - off)
-                    hits = np.flatnonzero((row >= best[number, 0]) & (row > -np.inf))
-                else:
-                    hits = np.flatnonzero(row >= best[number, 0])
-                    if len(hits):
-                        best[number] = _largest(best[number], row[hits] - (off[hits] if len(off) > 1 else off))
-                kept[number].append((hits + top, row[hits]))
+            rows = np.broadcast_to(first.row_bounds(self._norms[place], self._errors[place]), scores.shape[1])
+            scores += rows
+            common = first.probe_bounds(self._norms[place])
+            for number, (upper, off) in enumerate(zip(scores, common, strict=True)):
+                least = best[number, 0]
+                if least == -np.inf:
+                    start = slice(0, max(_SAMPLE, k))
+                    least = _largest(best[number], upper[start] - 2 * rows[start] - off)[0]
+                hits = np.flatnonzero(upper >= least - off if least > -np.inf else upper > -np.inf)
+                best[number] = _largest(best[number], upper[hits] - 2 * rows[hits] - off)
+                kept[number].append((hits + top, upper[hits] + off))
         return [_joined(parts, least) for parts, least in zip(kept, best[:, 0], strict=True)]
 
     def _exact(self, probe: NDArray[np.float32], near: NDArray[np.int64], k: int) -> Found:
@@ -182,16 +183,21 @@ class _Int8Pass:
         digits, scale, norm, error = _quantised(probes)
         self._digits = torch.from_numpy(digits)
         self._scale = torch.from_numpy(scale[:, None])
-        self._norm, self._error = (norm + error).max(), error[:, None]
+        self._norm, self._error = (norm + error).max(), error
 
     def scores(self, _: NDArray[Any], digits: NDArray[np.int8], scales: NDArray[np.float32]) -> NDArray[np.float32]:
         product = torch._int_mm(self._digits, torch.from_numpy(digits).T).float()
         scores: NDArray[np.float32] = product.mul_(self._scale).mul_(torch.from_numpy(scales)).numpy()
         return scores
 
-    def bounds(self, norms: NDArray[np.float32], errors: NDArray[np.float32]) -> NDArray[np.float32]:
-        """(probes, rows), each at least ||p - s_p z_p|| ||s_x z_x|| + ||p|| ||x - s_x z_x||."""
-        bounds: NDArray[np.float32] = self._error * norms.max() + (errors * self._norm + np.float32(_SLACK))
+    def row_bounds(self, _: NDArray[np.float32], errors: NDArray[np.float32]) -> NDArray[np.float32]:
+        """At least ||p|| ||x - s_x z_x|| for each row and any of the probes."""
+        bounds: NDArray[np.float32] = errors * self._norm + np.float32(_SLACK)
+        return bounds
+
+    def probe_bounds(self, norms: NDArray[np.float32]) -> NDArray[np.float32]:
+        """At least ||p - s_p z_p|| ||s_x z_x|| for each probe and any of the rows."""
+        bounds: NDArray[np.float32] = self._error * norms.max()
         return bounds
 
 
@@ -207,9 +213,17 @@ class _Float32Pass:
             return np.stack([np.vecdot(rows, probe) for probe in self._probes])
         return (torch.from_numpy(rows) @ torch.from_numpy(self._probes).T).T.contiguous().numpy()
 
-    def bounds(self, norms: NDArray[np.float32], errors: NDArray[np.float32]) -> NDArray[np.float32]:
-        """(1, 1), at least d 2^-24 / (1 - d 2^-24) ||p|| ||x||."""
-        return np.array([[self._probes.shape[1] * 2.0**-23 * self._norm * (norms + errors).max() + _SLACK]], np.float32)
+    def row_bounds(self, *_: NDArray[np.float32]) -> NDArray[np.float32]:
+        """Nothing that differs from row to row."""
+        return np.zeros(1, np.float32)
+
+    def probe_bounds(self, norms: NDArray[np.float32]) -> NDArray[np.float32]:
+        """At least d 2^-24 / (1 - d 2^-24) ||p|| ||x|| for any probe and row.
+
+        The norms are those of s_x z_x, which are more than half of ||x||: hence 2^-23.
+        """
+        bound = self._probes.shape[1] * 2.0**-23 * self._norm * norms.max() + _SLACK
+        return np.full(len(self._probes), bound, np.float32)
 
 
 def _largest(best: NDArray[np.float32], others: NDArray[np.float32]) -> NDArray[np.float32]:

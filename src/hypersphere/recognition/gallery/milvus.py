@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import logging
 import socket
@@ -18,37 +17,39 @@ from numpy.typing import NDArray
 
 from hypersphere.core import import_extra, parse_json
 from hypersphere.models import Contract
+from hypersphere.recognition.gallery.approximate import ServerGallery, read_check
 from hypersphere.recognition.gallery.driver import (
     AuditEntry,
     Candidate,
     Damage,
     DuplicateTemplate,
-    Gallery,
     GalleryInfo,
     GalleryUnavailable,
+    IndexCheck,
     contract_digest,
     new_id,
     read_settings,
     settings_row,
 )
+from hypersphere.recognition.gallery.milvus_rows import as_entry, as_record, as_row, tag_key, text_key, trail_row
 from hypersphere.recognition.gallery.rescoring import Near, exact_top
-from hypersphere.recognition.gallery.stored_template import Record, audit_digest, metadata_of, packed
+from hypersphere.recognition.gallery.stored_template import Record, audit_digest
 
 _CONNECT_SECONDS = 1.0
 _ANSWER_SECONDS = 60.0
 _BATCH = 1000
 _MOST = 16384
 """Rows that Milvus returns at most."""
-_NEVER = 1e300
 _SETTINGS = "settings"
-_ENTRIES = f'id != "{_SETTINGS}"'
+_CHECK, _CHECKING = "check", "checking"
+_ENTRIES = f'id not in ["{_SETTINGS}", "{_CHECK}"]'
 _LONGEST = 65535
 _OFF = 1e-4
 """How far Milvus's float32 scores are from exact ones at most: far more than rounding."""
 _WANTED = ("document", "vector")
 
 
-class MilvusGallery(Gallery):
+class MilvusGallery(ServerGallery):
     """Templates in a collection of Milvus, and their audit trail in another.
 
     Reads are strongly consistent: a search sees whatever was acknowledged. Milvus has no transactions: a record and its
@@ -87,7 +88,7 @@ class MilvusGallery(Gallery):
             while batch := list(islice(waiting, _BATCH)):
                 new = self._new_ones(client, batch)
                 if new:
-                    client.upsert(self._name, [_as_row(record) for record in new])
+                    client.upsert(self._name, [as_row(record) for record in new])
                     count, last = count + len(new), new[-1]
             if count >= _BATCH:
                 client.flush(self._name)
@@ -95,16 +96,29 @@ class MilvusGallery(Gallery):
                 words = (last.subject, last.id) if count == 1 else ("", f"{count} templates")
                 self._note(client, [AuditEntry(time.time(), action, *words)])
 
-    def find(self, probes: NDArray[np.float32], k: int, where: Mapping[str, str]) -> list[list[Candidate]]:
-        """See `Gallery.find`."""
+    def find_exactly(self, probes: NDArray[np.float32], k: int, where: Mapping[str, str]) -> list[list[Candidate]]:
+        """See `ServerGallery.find_exactly`."""
+        return self._find(probes, k, where, 0)
+
+    def find_by_index(
+        self, probes: NDArray[np.float32], k: int, where: Mapping[str, str], effort: int
+    ) -> list[list[Candidate]]:
+        """See `ServerGallery.find_by_index`."""
+        return self._find(probes, k, where, effort)
+
+    def _find(
+        self, probes: NDArray[np.float32], k: int, where: Mapping[str, str], effort: int
+    ) -> list[list[Candidate]]:
         condition = f"damaged == false and expires > {time.time()!r}"
         if where:
-            keys = ", ".join(f'"{_tag(key, value)}"' for key, value in sorted(where.items()))
+            keys = ", ".join(f'"{tag_key(key, value)}"' for key, value in sorted(where.items()))
             condition += f" and ARRAY_CONTAINS_ALL(tags, [{keys}])"
         with self._calling() as client:
-            return [self._find_one(client, probe, k, condition) for probe in probes]
+            return [self._find_one(client, probe, k, condition, effort) for probe in probes]
 
-    def _find_one(self, client: Any, probe: NDArray[np.float32], k: int, condition: str) -> list[Candidate]:
+    def _find_one(
+        self, client: Any, probe: NDArray[np.float32], k: int, condition: str, effort: int
+    ) -> list[Candidate]:
         def fetch(limit: int) -> list[Near]:
             [rows] = client.search(
                 self._name,
@@ -112,17 +126,17 @@ class MilvusGallery(Gallery):
                 limit=limit,
                 filter=condition,
                 output_fields=list(_WANTED),
-                search_params={"metric_type": "IP"},
+                search_params={"metric_type": "IP", "params": {"ef": max(effort, limit)} if effort else {}},
                 consistency_level="Strong",
                 timeout=_ANSWER_SECONDS,
             )
-            return [Near(_as_record(row["entity"]), row["distance"]) for row in rows]
+            return [Near(as_record(row["entity"]), row["distance"]) for row in rows]
 
         return exact_top(fetch, probe, k, off=_OFF, most=_MOST)
 
     def forget(self, subject: str) -> int:
         """See `Gallery.forget`. Milvus frees the space of removed rows later, when it compacts its segments."""
-        return self._remove(f'subject == "{_key(subject)}"', "forget", subject)
+        return self._remove(f'subject == "{text_key(subject)}"', "forget", subject)
 
     def purge(self) -> int:
         """See `Gallery.purge`; quarantined rows go too."""
@@ -136,6 +150,11 @@ class MilvusGallery(Gallery):
         with self._calling() as client:
             documents = self._stream(client, self._name, condition, ["document"])
             return sorted({parse_json(row["document"], self.address)["subject"] for row in documents})
+
+    def size(self) -> int:
+        """See `Gallery.size`."""
+        with self._calling() as client:
+            return self._count(client, f"damaged == false and expires > {time.time()!r}")
 
     def info(self) -> GalleryInfo:
         """See `Gallery.info`: counts people by reading the names of all templates."""
@@ -159,6 +178,7 @@ class MilvusGallery(Gallery):
             dim=self.dim,
             contract=self.stored_contract.table(),
             contract_digest=contract_digest(self.stored_contract),
+            **self.index_info(),
         )
 
     def verify(self) -> list[Damage]:
@@ -166,11 +186,11 @@ class MilvusGallery(Gallery):
         found = []
         with self._calling() as client:
             for row in self._stream(client, self._name, "damaged == false", ["*"]):
-                if _as_record(row) is None:
+                if as_record(row) is None:
                     found.append(Damage("template", row["id"]))
                     client.upsert(self._name, [{**row, "damaged": True}])
             entries = self._stream(client, self._trail, _ENTRIES, ["document"])
-            found += [Damage("audit", row["id"]) for row in entries if _as_entry(row) is None]
+            found += [Damage("audit", row["id"]) for row in entries if as_entry(row) is None]
             if found:
                 self._note(client, [AuditEntry(time.time(), "verify", "", f"{len(found)} damaged")])
         return found
@@ -179,14 +199,55 @@ class MilvusGallery(Gallery):
         """See `Gallery.records`; what is written meanwhile may or may not be among them."""
         with self._calling() as client:
             rows = self._stream(client, self._name, "damaged == false", list(_WANTED))
-            found = [record for row in rows if (record := _as_record(row)) is not None]
+            found = [record for row in rows if (record := as_record(row)) is not None]
         yield from sorted(found, key=lambda record: record.id)
+
+    def build_index(self) -> None:
+        """See `ServerGallery.build_index`: Milvus has one index, so that other processes must wait for its check."""
+        with self._calling() as client:
+            client.upsert(self._trail, [trail_row(_CHECK, _CHECKING)])
+        self._replace_index("HNSW", {"M": 16, "efConstruction": 200})
+
+    def keep_check(self, check: IndexCheck) -> None:
+        """See `ServerGallery.keep_check`: it is a row of the audit trail's collection."""
+        with self._calling() as client:
+            client.upsert(self._trail, [trail_row(_CHECK, check.to_json())])
+            self._note(client, [AuditEntry(time.time(), "index", "", check.to_json())])
+
+    def index_check(self) -> IndexCheck | None:
+        """See `ServerGallery.index_check`."""
+        with self._calling() as client:
+            document = self._document(client, _CHECK)
+        if document == _CHECKING:
+            raise GalleryUnavailable(f"{self.address}: its index is being checked; search again later")
+        return read_check(document, self.address)
+
+    def use_exact(self) -> None:
+        """See `Gallery.use_exact`."""
+        self._replace_index("FLAT", {})
+        with self._calling() as client:
+            client.delete(self._trail, filter=f'id == "{_CHECK}"')
+
+    def _replace_index(self, kind: str, params: dict[str, int]) -> None:
+        with self._calling() as client:
+            client.release_collection(self._name)
+            client.drop_index(self._name, "vector")
+            index = client.prepare_index_params()
+            index.add_index(field_name="vector", index_type=kind, metric_type="IP", params=params)
+            client.create_index(self._name, index)
+            client.load_collection(self._name)
+
+    def _document(self, client: Any, name: str) -> str | None:
+        rows = client.query(
+            self._trail, filter=f'id in ["{name}"]', output_fields=["document"], consistency_level="Strong"
+        )
+        return rows[0]["document"] if rows else None
 
     def audit(self) -> list[AuditEntry]:
         """See `Gallery.audit`."""
         with self._calling() as client:
             rows = sorted(self._stream(client, self._trail, _ENTRIES, ["document"]), key=lambda row: str(row["id"]))
-        return [entry for row in rows if (entry := _as_entry(row)) is not None]
+        return [entry for row in rows if (entry := as_entry(row)) is not None]
 
     def note(self, entries: Iterable[AuditEntry]) -> None:
         """See `Gallery.note`."""
@@ -207,10 +268,7 @@ class MilvusGallery(Gallery):
                 if not create or contract is None:
                     raise ValueError(f"{self._shown}: there is no such gallery")
                 self._create(client, contract)
-            [row] = client.query(
-                self._trail, filter=f'id == "{_SETTINGS}"', output_fields=["document"], consistency_level="Strong"
-            )
-        document, _, digest = row["document"].rpartition(" ")
+            document, _, digest = (self._document(client, _SETTINGS) or "").rpartition(" ")
         return document, bytes.fromhex(digest)
 
     def _create(self, client: Any, contract: Contract) -> None:
@@ -230,17 +288,16 @@ class MilvusGallery(Gallery):
         index = client.prepare_index_params()
         index.add_index(field_name="vector", index_type="FLAT", metric_type="IP")
         document, digest = settings_row(contract)
-        settings = {"id": _SETTINGS, "vector": [0.0, 1.0], "document": f"{document} {digest.hex()}"}
         for name, schema in ((self._trail, trail), (self._name, main)):
             client.create_collection(name, schema=schema, consistency_level="Strong")
             client.create_index(name, index, sync=False)
             client.load_collection(name)
             if name == self._trail:
-                client.upsert(name, [settings])
+                client.upsert(name, [trail_row(_SETTINGS, f"{document} {digest.hex()}")])
 
     def _new_ones(self, client: Any, batch: Sequence[Record]) -> list[Record]:
         """Records whose keys are free; one whose key holds something else is refused."""
-        wanted = {_key(record.id): record for record in batch}
+        wanted = {text_key(record.id): record for record in batch}
         keys = ", ".join(f'"{key}"' for key in wanted)
         rows = client.query(
             self._name,
@@ -252,7 +309,7 @@ class MilvusGallery(Gallery):
         for row in rows:
             if row["damaged"]:
                 continue
-            known, mine = _as_record(row), wanted.pop(row["id"])
+            known, mine = as_record(row), wanted.pop(row["id"])
             if known is None or not known.same_template(mine):
                 raise DuplicateTemplate(f"{self.address}: the key {mine.id!r} is that of another template")
         return list(wanted.values())
@@ -262,7 +319,7 @@ class MilvusGallery(Gallery):
         for entry in entries:
             values = (entry.time, entry.action, entry.subject, entry.detail)
             document = json.dumps([*values, audit_digest(*values).hex()])
-            rows.append({"id": new_id(entry.time), "vector": [0.0, 1.0], "document": document})
+            rows.append(trail_row(new_id(entry.time), document))
         if rows:
             client.upsert(self._trail, rows)
 
@@ -319,48 +376,6 @@ class MilvusGallery(Gallery):
             for name in (self._trail, self._name):
                 client.load_collection(name)
         return client
-
-
-def _key(text: str) -> str:
-    """A text as a key that is a plain word in any expression."""
-    return hashlib.sha256(text.encode()).hexdigest()
-
-
-def _tag(key: str, value: str) -> str:
-    return _key(json.dumps([key, value]))
-
-
-def _as_row(record: Record) -> dict[str, Any]:
-    words = ("id", "subject", "metadata", "consent", "enrolled", "expires")
-    document = {**{word: getattr(record, word) for word in words}, "digest": record.digest.hex()}
-    return {
-        "id": _key(record.id),
-        "vector": np.frombuffer(record.vector, "<f2").astype(np.float32),
-        "document": json.dumps(document, ensure_ascii=False),
-        "subject": _key(record.subject),
-        "tags": [_tag(key, value) for key, value in metadata_of(record).items()],
-        "expires": _NEVER if record.expires is None else record.expires,
-        "damaged": False,
-    }
-
-
-def _as_record(row: Mapping[str, Any]) -> Record | None:
-    """The record of a row; None if it is damaged."""
-    try:
-        document = parse_json(row["document"], "a template")
-        digest = bytes.fromhex(document.pop("digest"))
-        record = Record(vector=packed(np.asarray(row["vector"], np.float32)), **document)
-        return record if record.digest == digest else None
-    except (AttributeError, KeyError, TypeError, ValueError):
-        return None
-
-
-def _as_entry(row: Mapping[str, Any]) -> AuditEntry | None:
-    try:
-        *values, digest = parse_json(row["document"], "an audit entry")
-        return AuditEntry(*values) if audit_digest(*values).hex() == digest else None
-    except (TypeError, ValueError):
-        return None
 
 
 @contextmanager

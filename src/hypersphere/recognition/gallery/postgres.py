@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import struct
 import threading
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from itertools import islice
 from typing import Any
 
@@ -16,17 +14,28 @@ from numpy.typing import NDArray
 
 from hypersphere.core import Failure, import_extra
 from hypersphere.models import Contract
+from hypersphere.recognition.gallery.approximate import ServerGallery, read_check
 from hypersphere.recognition.gallery.driver import (
     AuditEntry,
     Candidate,
     Damage,
     DuplicateTemplate,
-    Gallery,
     GalleryInfo,
     GalleryUnavailable,
+    IndexCheck,
     contract_digest,
     read_settings,
     settings_row,
+)
+from hypersphere.recognition.gallery.postgres_rows import (
+    COLUMNS,
+    READ,
+    SCHEMA,
+    STORAGE_PLAIN,
+    WIDEST_PLAIN,
+    Halfvec,
+    adapt_vectors,
+    as_row,
 )
 from hypersphere.recognition.gallery.rescoring import Near, exact_top
 from hypersphere.recognition.gallery.stored_template import Record, as_json, audit_digest
@@ -35,28 +44,9 @@ _BATCH = 1000
 _CONNECT_SECONDS = 2
 _STATEMENT_MS = 60_000
 _MOST = 1_000_000
-_WIDEST_PLAIN = 3500
-"""Numbers of a vector that fit beside the rest of a row into a page of 8 kB."""
-_COLUMNS = "id, subject, vector, metadata, consent, enrolled, expires"
-_READ = _COLUMNS.replace("vector", "halfvec_send(vector)") + ", digest"
-_SCHEMA = """
-CREATE SCHEMA {name};
-CREATE TABLE {name}.settings (document TEXT NOT NULL, digest BYTEA NOT NULL);
-CREATE TABLE {name}.templates (
-    id TEXT COLLATE "C" PRIMARY KEY, subject TEXT COLLATE "C" NOT NULL, vector halfvec({dim}) NOT NULL,
-    metadata TEXT NOT NULL, consent TEXT NOT NULL, enrolled DOUBLE PRECISION NOT NULL, expires DOUBLE PRECISION,
-    digest BYTEA NOT NULL, tags JSONB GENERATED ALWAYS AS (metadata::jsonb) STORED);
-CREATE INDEX ON {name}.templates (subject);
-CREATE INDEX ON {name}.templates (expires) WHERE expires IS NOT NULL;
-CREATE TABLE {name}.quarantine (LIKE {name}.templates);
-CREATE TABLE {name}.audit (
-    n BIGINT GENERATED ALWAYS AS IDENTITY PRIMARY KEY, time DOUBLE PRECISION NOT NULL, action TEXT NOT NULL,
-    subject TEXT NOT NULL, detail TEXT NOT NULL, digest BYTEA NOT NULL);
-"""
-_PLAIN = "ALTER TABLE {name}.templates ALTER COLUMN vector SET STORAGE PLAIN"
 
 
-class PostgresGallery(Gallery):
+class PostgresGallery(ServerGallery):
     """Templates in a schema of a PostgreSQL database.
 
     The server searches exactly, by a scan in float16; what may be among the best is scored again from the stored
@@ -89,9 +79,9 @@ class PostgresGallery(Gallery):
         with self._transaction() as sql, sql.cursor() as cursor:
             while batch := list(islice(waiting, _BATCH)):
                 cursor.executemany(
-                    f"INSERT INTO {self._name}.templates ({_COLUMNS}, digest) "
+                    f"INSERT INTO {self._name}.templates ({COLUMNS}, digest) "
                     "VALUES (%s, %s, %s, %s, %s, %s, %s, %s) ON CONFLICT (id) DO NOTHING",
-                    [_as_row(record) for record in batch],
+                    [as_row(record) for record in batch],
                 )
                 if cursor.rowcount < len(batch):
                     self._check_same(sql, {record.id: record for record in batch})
@@ -100,25 +90,40 @@ class PostgresGallery(Gallery):
                 words = (last.subject, last.id) if count == 1 else ("", f"{count} templates")
                 self._note(sql, [AuditEntry(time.time(), action, *words)])
 
-    def find(self, probes: NDArray[np.float32], k: int, where: Mapping[str, str]) -> list[list[Candidate]]:
-        """See `Gallery.find`: all probes of a call see one state."""
+    def find_exactly(self, probes: NDArray[np.float32], k: int, where: Mapping[str, str]) -> list[list[Candidate]]:
+        """See `ServerGallery.find_exactly`: all probes of a call see one state."""
+        return self._find(probes, k, where, "(vector <#> %s) + 0, id")
+
+    def find_by_index(
+        self, probes: NDArray[np.float32], k: int, where: Mapping[str, str], effort: int
+    ) -> list[list[Candidate]]:
+        """See `ServerGallery.find_by_index`; a filter makes the index go on until it has enough."""
+        settings = (f"hnsw.ef_search = {effort}", "hnsw.iterative_scan = strict_order", "enable_seqscan = off")
+        return self._find(probes, k, where, "vector <#> %s", settings)
+
+    def _find(
+        self, probes: NDArray[np.float32], k: int, where: Mapping[str, str], order: str, settings: Sequence[str] = ()
+    ) -> list[list[Candidate]]:
         with self._transaction() as sql:
             sql.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ")
-            return [self._find_one(sql, probe, k, where) for probe in probes]
+            for setting in settings:
+                sql.execute(f"SET LOCAL {setting}")
+            return [self._find_one(sql, probe, k, where, order) for probe in probes]
 
-    def _find_one(self, sql: Any, probe: NDArray[np.float32], k: int, where: Mapping[str, str]) -> list[Candidate]:
+    def _find_one(
+        self, sql: Any, probe: NDArray[np.float32], k: int, where: Mapping[str, str], order: str
+    ) -> list[Candidate]:
         rounded = probe.astype(np.float16)
-        asked = _Halfvec(rounded)
+        asked = Halfvec(rounded)
         off = float(np.linalg.norm(probe - rounded.astype(np.float32))) + self.dim * 2.0**-22
-
         now = time.time()
 
         def fetch(limit: int) -> list[Near]:
             rows = sql.execute(
-                f"SELECT {_READ}, score FROM {self._name}.templates JOIN ("
+                f"SELECT {READ}, score FROM {self._name}.templates JOIN ("
                 f"SELECT id, -(vector <#> %s) AS score FROM {self._name}.templates "
                 f"WHERE (expires IS NULL OR expires > %s){' AND tags @> %s::jsonb' if where else ''} "
-                "ORDER BY (vector <#> %s) + 0, id LIMIT %s) AS near USING (id) ORDER BY score DESC",
+                f"ORDER BY {order} LIMIT %s) AS near USING (id) ORDER BY score DESC",
                 (asked, now, *([as_json(where)] if where else []), asked, limit),
             )
             return [Near(self._record(row[:-1]), row[-1]) for row in rows]
@@ -145,6 +150,12 @@ class PostgresGallery(Gallery):
             ).fetchall()
         return [row[0] for row in rows]
 
+    def size(self) -> int:
+        """See `Gallery.size`."""
+        query = f"SELECT count(*) FROM {self._name}.templates WHERE expires IS NULL OR expires > %s"
+        with self._transaction() as sql:
+            return int(sql.execute(query, (time.time(),)).fetchone()[0])
+
     def info(self) -> GalleryInfo:
         """See `Gallery.info`."""
         with self._transaction() as sql:
@@ -165,13 +176,14 @@ class PostgresGallery(Gallery):
             dim=self.dim,
             contract=self.stored_contract.table(),
             contract_digest=contract_digest(self.stored_contract),
+            **self.index_info(),
         )
 
     def verify(self) -> list[Damage]:
         """See `Gallery.verify`."""
         found = []
         with self._transaction() as sql:
-            for row in self._stream(sql, f"SELECT {_READ} FROM {self._name}.templates ORDER BY id"):
+            for row in self._stream(sql, f"SELECT {READ} FROM {self._name}.templates ORDER BY id"):
                 if self._record(row) is None:
                     found.append(Damage("template", row[0]))
             names = [damage.name for damage in found]
@@ -190,10 +202,37 @@ class PostgresGallery(Gallery):
         """See `Gallery.records`: the state of one moment, whatever is written meanwhile."""
         with self._naming_errors(), self._connect() as sql, sql.transaction():
             sql.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ")
-            for row in self._stream(sql, f"SELECT {_READ} FROM {self._name}.templates ORDER BY id"):
+            for row in self._stream(sql, f"SELECT {READ} FROM {self._name}.templates ORDER BY id"):
                 record = self._record(row)
                 if record is not None:
                     yield record
+
+    def build_index(self) -> None:
+        """See `ServerGallery.build_index`."""
+        with self._transaction() as sql:
+            sql.execute("SET LOCAL statement_timeout = 0")
+            sql.execute(f"DROP INDEX IF EXISTS {self._name}.templates_hnsw")
+            sql.execute(
+                f"CREATE INDEX templates_hnsw ON {self._name}.templates USING hnsw (vector halfvec_ip_ops) "
+                "WITH (m = 16, ef_construction = 200)"
+            )
+
+    def keep_check(self, check: IndexCheck) -> None:
+        """See `ServerGallery.keep_check`: it is the index's comment."""
+        with self._transaction() as sql:
+            sql.execute(f"COMMENT ON INDEX {self._name}.templates_hnsw IS '{check.to_json()}'")
+            self._note(sql, [AuditEntry(time.time(), "index", "", check.to_json())])
+
+    def index_check(self) -> IndexCheck | None:
+        """See `ServerGallery.index_check`."""
+        query = "SELECT obj_description(to_regclass(%s), 'pg_class')"
+        with self._transaction() as sql:
+            return read_check(sql.execute(query, (f"{self._name}.templates_hnsw",)).fetchone()[0], self.address)
+
+    def use_exact(self) -> None:
+        """See `Gallery.use_exact`."""
+        with self._transaction() as sql:
+            sql.execute(f"DROP INDEX IF EXISTS {self._name}.templates_hnsw")
 
     def audit(self) -> list[AuditEntry]:
         """See `Gallery.audit`."""
@@ -233,23 +272,21 @@ class PostgresGallery(Gallery):
             sql.execute("CREATE EXTENSION IF NOT EXISTS vector")
         except (self._psycopg.errors.FeatureNotSupported, self._psycopg.errors.InsufficientPrivilege) as error:
             raise Failure(f"{self._shown}: needs the extension pgvector 0.7 or later ({_words(error)})") from error
-        _adapt_vectors(self._psycopg, sql)
-        sql.execute(_SCHEMA.format(name=self._name, dim=contract.width))
-        if contract.width <= _WIDEST_PLAIN:
-            sql.execute(_PLAIN.format(name=self._name))
+        adapt_vectors(self._psycopg, sql)
+        sql.execute(SCHEMA.format(name=self._name, dim=contract.width))
+        if contract.width <= WIDEST_PLAIN:
+            sql.execute(STORAGE_PLAIN.format(name=self._name))
         sql.execute(f"INSERT INTO {self._name}.settings VALUES (%s, %s)", settings_row(contract))
 
     def _check_same(self, sql: Any, records: Mapping[str, Record]) -> None:
-        rows = sql.execute(
-            f"SELECT {_READ} FROM {self._name}.templates WHERE id = ANY(%s)", (list(records),)
-        ).fetchall()
+        rows = sql.execute(f"SELECT {READ} FROM {self._name}.templates WHERE id = ANY(%s)", (list(records),)).fetchall()
         for row in rows:
             known = self._record(row)
             if known is None or not known.same_template(records[row[0]]):
                 raise DuplicateTemplate(f"{self.address}: the key {row[0]!r} is that of another template")
 
     def _record(self, row: Sequence[Any]) -> Record | None:
-        """The record of a row of `_READ`; None if it is damaged."""
+        """The record of a row of `READ`; None if it is damaged."""
         name, subject, sent, metadata, consent, enrolled, expires, digest = row
         record = Record(
             id=name,
@@ -294,7 +331,7 @@ class PostgresGallery(Gallery):
             application_name="hypersphere",
             options=f"-c synchronous_commit=on -c statement_timeout={_STATEMENT_MS} -c client_encoding=UTF8",
         )
-        _adapt_vectors(self._psycopg, connection)
+        adapt_vectors(self._psycopg, connection)
         return connection
 
     @contextmanager
@@ -322,35 +359,6 @@ class PostgresGallery(Gallery):
             yield
         except (self._psycopg.OperationalError, self._psycopg.InterfaceError) as error:
             raise GalleryUnavailable(f"{self._shown}: PostgreSQL does not answer ({_words(error)})") from error
-
-
-def _as_row(record: Record) -> tuple[Any, ...]:
-    vector = _Halfvec(np.frombuffer(record.vector, "<f2"))
-    words = (record.metadata, record.consent, record.enrolled, record.expires, record.digest)
-    return (record.id, record.subject, vector, *words)
-
-
-@dataclass(frozen=True)
-class _Halfvec:
-    """A vector as a parameter of a query."""
-
-    row: NDArray[np.float16]
-
-
-def _adapt_vectors(psycopg: Any, connection: Any) -> None:
-    """Let a connection send vectors in pgvector's binary form: the width, two zero bytes, the numbers; big-endian."""
-    known = psycopg.types.TypeInfo.fetch(connection, "halfvec")
-    if known is None:
-        return
-
-    class Dumper(psycopg.adapt.Dumper):  # type: ignore[misc]
-        format = psycopg.pq.Format.BINARY
-        oid = known.oid
-
-        def dump(self, vector: _Halfvec) -> bytes:
-            return struct.pack(">HH", len(vector.row), 0) + vector.row.astype(">f2").tobytes()
-
-    connection.adapters.register_dumper(_Halfvec, Dumper)
 
 
 def _words(error: Exception) -> str:

@@ -67,6 +67,7 @@ class SqliteGallery(Gallery):
             raise
         self._inode = self.path.stat().st_ino
         self._lock = threading.RLock()
+        self._counted = ((-1, -1), 0, 0)
         self._forget_memory()
 
     def store(self, records: Iterable[Record], action: str) -> None:
@@ -119,24 +120,31 @@ class SqliteGallery(Gallery):
             ).fetchall()
         return [row[0] for row in rows]
 
+    def size(self) -> int:
+        """See `Gallery.size`."""
+        with self._reading() as sql:
+            total, expired, _ = self._counts(sql)
+        return total - expired
+
     def info(self) -> GalleryInfo:
         """See `Gallery.info`."""
         with self._reading() as sql:
-            total, expired = sql.execute(
-                "SELECT count(*), count(*) FILTER (WHERE expires <= ?) FROM templates", (time.time(),)
-            ).fetchone()
+            total, expired, subjects = self._counts(sql)
             quarantined = sql.execute("SELECT count(*) FROM quarantine").fetchone()[0]
         return GalleryInfo(
             engine=self.engine,
             address=self.address,
             size=total - expired,
-            subjects=len(self.subjects()),
+            subjects=subjects if not expired else len(self.subjects()),
             expired=expired,
             quarantined=quarantined,
             dim=self.dim,
             contract=self.stored_contract.table(),
             contract_digest=contract_digest(self.stored_contract),
         )
+
+    def use_exact(self) -> None:
+        """See `Gallery.use_exact`: search is exact anyway."""
 
     def verify(self) -> list[Damage]:
         """See `Gallery.verify`; indexes that do not fit their tables are made anew.
@@ -235,10 +243,23 @@ class SqliteGallery(Gallery):
         self._seqs = np.empty(0, np.int64)
         self._seen = (0, 0)
 
+    def _state(self, sql: sqlite3.Connection) -> tuple[int, int]:
+        """The numbers of the last template and of the last removal: they tell one state of the gallery from another."""
+        ends = dict(sql.execute("SELECT name, seq FROM sqlite_sequence").fetchall())
+        return ends.get("templates", 0), ends.get("removed", 0)
+
+    def _counts(self, sql: sqlite3.Connection) -> tuple[int, int, int]:
+        """Templates, expired ones among them, and people; counted anew only where the gallery has changed."""
+        now = self._state(sql)
+        if self._counted[0] != now:
+            counts = sql.execute("SELECT count(*), count(DISTINCT subject) FROM templates").fetchone()
+            self._counted = (now, *counts)
+        expired = sql.execute("SELECT count(*) FROM templates WHERE expires <= ?", (time.time(),)).fetchone()[0]
+        return self._counted[1], expired, self._counted[2]
+
     def _refresh(self, sql: sqlite3.Connection) -> None:
         """Bring the vectors in memory up to the state that this transaction sees."""
-        ends = dict(sql.execute("SELECT name, seq FROM sqlite_sequence").fetchall())
-        now = (ends.get("templates", 0), ends.get("removed", 0))
+        now = self._state(sql)
         if now == self._seen:
             return
         gone = sql.execute(
