@@ -153,7 +153,7 @@ def test_radial_features_are_mixed_up_by_distance_not_by_angle() -> None:
     ],
 )
 def test_rows_are_settings(row: Row, title: str, head: dict[str, object], file: Path) -> None:
-    made = row.setting(job("largest-margins/table1", file), 3).recipe(0).head
+    made = row.digits(job("largest-margins/table1", file), 3).recipe(0).head
     assert row.title == title
     assert {key: value for key, value in made.items() if key not in ("engine", "prototype_norm")} == head
 
@@ -208,7 +208,7 @@ def test_longer_items_run_too(name: str, file: Path, tmp_path: Path) -> None:
 
 def test_without_data_an_item_asks_for_it(tmp_path: Path) -> None:
     assert find_item("normface/fig2") is not None
-    with pytest.raises(ValueError, match="needs MNIST: give its path with --data"):
+    with pytest.raises(ValueError, match="needs MNIST.*: give its path with --data"):
         run_entry(load_catalogue()["normface/fig2"], tmp_path)
 
 

@@ -157,7 +157,7 @@ ITEMS = [
     entry.id
     for entry in load_catalogue().entries.values()
     if find_item(entry.id) is not None
-    and (entry.kind == "pocket" or (entry.kind == "real" and "docs/results/losses" in entry.needs))
+    and (entry.kind == "pocket" or (entry.kind == "real" and "docs/results/" in entry.needs))
 ]
 
 
@@ -179,12 +179,14 @@ def fake_record(setting: Setting, seed: int, rng: np.random.Generator) -> Record
     names = ("accuracy", "similarity", "sample margin", "class margin")  # type: ignore[assignment]
     numbers = {name: rng.uniform(0.1, 0.9) for name in names}
     arrays = {
-        "samples": rng.random(100 * data.identities) < 0.8,
+        "samples": rng.random(100 * (data.identities if setting.data == "pocket" else 1)) < 0.8,
         "histogram similarity": histogram,  # type: ignore[dict-item]
         "histogram margin": histogram,  # type: ignore[dict-item]
         "history": np.cumsum(rng.random((10, 4)), 0),
         "bias": rng.normal(size=100),  # type: ignore[dict-item]
     }
+    if setting.measure == "lengths":
+        arrays |= {"lengths": 1 + rng.random(500)}  # type: ignore[dict-item]
     if setting.measure == "features":
         labels = np.repeat(np.arange(data.identities), 200)
         arrays |= {

@@ -3,19 +3,24 @@
 import json
 import lzma
 import tarfile
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
 from hypersphere.data import ArraySource, write_source
-from hypersphere.reproduce import Job, load_catalogue
+from hypersphere.reproduce import Entry, Job, Result, RunOptions, load_catalogue, result_file, run_entry
+from hypersphere.reproduce.experiment import record_folder
 from hypersphere.reproduce.experiment.cifar10 import open_objects
+from hypersphere.reproduce.experiment.evidence import settings_of
 from hypersphere.reproduce.experiment.objects import balanced, imbalanced
 from hypersphere.reproduce.experiment.record import Record
 from hypersphere.reproduce.experiment.record_lines import RecordLines, StoredArray
-from hypersphere.reproduce.experiment.run import train_and_measure
+from hypersphere.reproduce.experiment.run import Gathered, silent, train_and_measure
+from hypersphere.reproduce.experiment.setting import Setting
 
 NAMES = [f"class{number}" for number in range(10)]
 
@@ -94,7 +99,7 @@ def test_training_is_measured_and_put_on_record(archive: Path, tmp_path: Path) -
     record = train_and_measure(setting, 0, tmp_path, "cpu", lambda steps: None)
     assert len(record.arrays["samples"]) == 50
     assert {"accuracy", "class margin", "sample margin", "train accuracy", "norm"} <= set(record.numbers)
-    path = tmp_path / "results.jsonl"
+    path = tmp_path / "records.jsonl"
     RecordLines(path).add("one", record)
     lines = RecordLines(path)
     lines.add("two", Record("t", 1, 2.0, stopped="the loss is nan"))
@@ -103,6 +108,94 @@ def test_training_is_measured_and_put_on_record(archive: Path, tmp_path: Path) -
     assert all((one.arrays[name] == array).all() for name, array in record.arrays.items())
     assert two.stopped == "the loss is nan"
     assert len(path.read_text().splitlines()) == 2
+
+
+def known(seed: int, better: float, *, lengths: bool) -> Record:
+    """A record as a run leaves it; `better` moves all its numbers."""
+    random = np.random.default_rng(seed)
+    numbers = {"accuracy": 90 + better, "class margin": 80 + better, "sample margin": 0.5 + better / 10}
+    numbers |= {"similarity": 0.8 + better / 10 + 0.001 * seed, "train accuracy": 99.0, "norm": 3.0}
+    counts = random.integers(1, 50, 80)
+    arrays: dict[str, Any] = {"samples": random.random(400) < 0.5 + better / 4, "histogram similarity": counts}
+    arrays |= {"histogram margin": counts, **({"lengths": 1 + random.random(2000) / 5} if lengths else {})}
+    return Record("x", seed, 1.0, "a GPU", numbers=numbers, arrays=arrays)
+
+
+def entry(name: str) -> Entry:
+    return load_catalogue()[f"largest-margins/{name}"]
+
+
+@pytest.fixture(scope="module")
+def records(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Three seeds on CIFAR-10 and four on MNIST; what has a regulariser is better, and some cells are missing."""
+    folder = tmp_path_factory.mktemp("records")
+    (folder / "records.jsonl").touch()
+    lines = RecordLines(folder / "records.jsonl")
+    for name, epochs in (("fig1", 100), ("fig4", None), ("fig8", None), ("table1", 100)):
+        for setting in settings_of(Job(entry=entry(name), data=folder, epochs=epochs)):
+            if "ArcFace" in setting.title or "1 R_sm" in setting.title:
+                continue
+            better = 0.9 * any(word in " ".join(setting.overrides) for word in ("sample_margin", "zero_centroid"))
+            for seed in range(3 if setting.data == "cifar10" else 4):
+                lines.add(setting.key(seed), known(seed, better, lengths=setting.measure == "lengths"))
+    return folder
+
+
+def judged(name: str, records: Path, folder: Path, **options: Any) -> tuple[Result, list[str]]:
+    said: list[str] = []
+    result = run_entry(entry(name), folder, RunOptions(data=records, announce=said.append, **options))
+    return result, said
+
+
+def test_items_are_judged_from_records_alone(records: Path, tmp_path: Path) -> None:
+    result, said = judged("fig4", records, tmp_path, seeds=(0, 1, 2))
+    assert "3 of 9 runs are not on record; with the images in" in said[0]
+    verdicts = {finding.what: finding.verdict for finding in result.findings if finding.verdict}
+    assert verdicts["CIFAR-10: sample margin is larger with 0.5 R_sm"] == "held"
+    assert verdicts["CIFAR-10: sample margin is larger with 1 R_sm"] == "undecided"
+    assert (tmp_path / "images" / "largest-margins-fig4.png").is_file()
+    result, said = judged("fig8", records, tmp_path, seeds=(0, 1, 2))
+    assert not any("on record" in line for line in said)
+    assert result.verdict == "held"
+
+
+def test_tables_have_what_there_is_of_both_sets(records: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(result_file, "is_installed", lambda name: False)  # figures take most of the time
+    result, _ = judged("table1", records, tmp_path, seeds=(0, 1, 2, 3), epochs=100)
+    found = {finding.what: finding for finding in result.findings}
+    for data in ("MNIST", "CIFAR-10"):
+        raised = found[f"{data}: 0.5 R_sm raises the class margin of every loss"]
+        assert (raised.verdict, raised.ours) == ("held", "held in 7 of 7")
+    assert found["CIFAR-10: without it the class margin falls as s grows"].verdict == "undecided"
+    assert found["CE, CIFAR-10 acc"].paper == "94.12"
+    assert "ArcFace (s = 10), MNIST acc" not in found
+    assert any("rows were trained" in note for note in result.notes)
+    result, _ = judged("fig1", records, tmp_path, seeds=(0, 1, 2, 3), epochs=100)
+    assert [finding.verdict for finding in result.findings] == ["held"] * 4
+
+
+def test_what_is_missing_is_trained_where_the_images_lie_beside(
+    archive: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / "records"
+    folder.mkdir()
+    (folder / "cifar10.tar").write_bytes((archive / "cifar10.tar").read_bytes())
+    (folder / "records.jsonl").touch()
+    first, second, _ = settings_of(Job(entry=entry("fig4"), data=folder))
+    RecordLines(folder / "records.jsonl").add(first.key(0), known(0, 0.0, lengths=False))
+    trained: list[Setting] = []
+
+    def train(settings: Sequence[Setting], *_: object, **__: object) -> Gathered:
+        trained.extend(settings)
+        return Gathered({setting.key(0): known(0, 0.5, lengths=False) for setting in settings})
+
+    monkeypatch.setattr(record_folder, "train_runs", train)
+    got = record_folder.recorded_runs(
+        [first, second], (0,), folder, tmp_path, jobs=1, device="cpu", progress=silent, announce=print
+    )
+    assert trained == [second]
+    assert second.recipe(0).data.source == str(folder / "cifar10.tar")
+    assert set(got.records) == set(RecordLines(folder / "records.jsonl").records) == {first.key(0), second.key(0)}
 
 
 @pytest.mark.parametrize(
@@ -124,10 +217,10 @@ def test_arrays_are_stored_as_they_are(array: np.ndarray) -> None:
     ],
 )
 def test_a_broken_line_is_named(tmp_path: Path, change: dict[str, object], message: str) -> None:
-    path = tmp_path / "results.jsonl"
+    path = tmp_path / "records.jsonl"
     RecordLines(path).add("one", Record("t", 0, 1.0, arrays={"a": np.zeros(24, bool)}))
     table = json.loads(path.read_text())
     table["arrays"]["a"] |= change
     path.write_text(json.dumps(table) + "\n")
-    with pytest.raises(ValueError, match=rf"results.jsonl, line 1: no record of a run \(.*{message}"):
+    with pytest.raises(ValueError, match=rf"records.jsonl, line 1: no record of a run \(.*{message}"):
         RecordLines(path)

@@ -24,8 +24,8 @@ def record(seconds: float, machine: str = "", stopped: str = "") -> Record:
 
 
 def test_every_setting_states_its_steps() -> None:
-    pocket = load_catalogue().select(kind="pocket")
-    settings = [setting for entry in pocket for setting in settings_of(Job(entry=entry))]
+    trained = [setting for entry in load_catalogue().select() for setting in settings_of(Job(entry=entry))]
+    settings = [setting for setting in trained if setting.data != "faces"]
     assert len(settings) > 200
     assert all(steps_of(setting, 0) > 0 for setting in settings)
 

@@ -12,7 +12,7 @@ from hypersphere.core import install_hint, is_installed
 from hypersphere.reproduce.catalogue import Entry
 from hypersphere.reproduce.experiment.evidence import settings_of
 from hypersphere.reproduce.experiment.face_records import face_runs
-from hypersphere.reproduce.experiment.record_folder import IMAGES, RECORDS, recorded_runs
+from hypersphere.reproduce.experiment.record_folder import IMAGES, is_record_folder, recorded_runs
 from hypersphere.reproduce.experiment.run import Announce, Gathered, ProgressFactory, silent, train_runs
 from hypersphere.reproduce.experiment.setting import Setting
 from hypersphere.reproduce.job import Job, find_item
@@ -112,10 +112,9 @@ def run_entries(
 def _gather(settings: Sequence[Setting], options: RunOptions, cache: Path, how: _How) -> Gathered:
     """The runs of all settings: on record where `data` is a folder of records, otherwise trained."""
     seeds, data = options.seeds, options.data
-    known = (
-        [each for each in settings if each.data in IMAGES] if data is not None and (data / RECORDS).is_file() else []
-    )
-    parts = [train_runs([each for each in settings if each.data != "faces" and each not in known], seeds, cache, **how)]
+    known = [each for each in settings if is_record_folder(data) and each.data in IMAGES]
+    trained = [each for each in settings if each.data != "faces" and each not in known]
+    parts = [train_runs(trained, seeds, cache, **how)]
     if data is not None:
         parts.append(face_runs(settings, seeds, data, **how))
         parts.append(recorded_runs(known, seeds, data, cache, **how) if known else Gathered())

@@ -17,6 +17,13 @@ SPLITS = ("train", "test")
 _SIZE = (32, 32)
 
 
+def is_cifar(path: Path) -> bool:
+    """Whether a path looks like what `open_objects` takes."""
+    if path.is_dir():
+        return (path / "data_batch_1.bin").is_file() or all((path / split).is_dir() for split in SPLITS)
+    return path.name.endswith((".tar", ".tar.xz"))
+
+
 @functools.cache
 def open_objects(path: Path, folder: Path) -> tuple[ArraySource, ArraySource]:
     """CIFAR-10's training and test images.

@@ -46,6 +46,12 @@ class Evidence:
     def __init__(self, job: Job, records: Mapping[Setting, Sequence[Record]]) -> None:
         self.job, self.records = job, records
 
+    def on(self, data: str) -> Evidence:
+        """The part of one kind of data, with as many seeds as its settings have."""
+        records = {setting: found for setting, found in self.records.items() if setting.data == data}
+        seeds = max((len(found) for found in records.values()), default=0)
+        return Evidence(replace(self.job, seeds=self.job.seeds[:seeds]), records)
+
     def stopped(self, setting: Setting) -> str:
         """Why a run of it stopped early, or that runs are missing; nothing where all were measured."""
         if len(self.records[setting]) < len(self.job.seeds):
@@ -71,11 +77,23 @@ class Evidence:
         return self.job.judged(None if stopped else interval, text, sentence=sentence, note=note, problem=problem)
 
     def decided(
-        self, verdict: Verdict, ours: str, settings: Sequence[Setting], *, sentence: str, note: str = ""
+        self,
+        verdict: Verdict,
+        ours: str,
+        settings: Sequence[Setting],
+        *,
+        sentence: str,
+        note: str = "",
+        fitted: bool = False,
     ) -> Finding:
-        """A sentence whose verdict is put together of several; undecided where a run stopped."""
+        """A sentence whose verdict is put together of several; undecided where a run stopped.
+
+        With `fitted` it is undecided, too, where a run did not fit.
+        """
         if any(self.stopped(setting) for setting in settings):
             return self.judged(None, ours, settings, sentence=sentence)
+        if fitted and (problem := self.unfit(*settings)):
+            return Finding(what=sentence, ours=ours, verdict="undecided", alone=verdict, note=problem)
         return Finding(what=sentence, ours=ours, verdict=verdict, note=note)
 
     def value(self, name: str, setting: Setting, metric: str, *, digits: int | None = None, note: str = "") -> Finding:

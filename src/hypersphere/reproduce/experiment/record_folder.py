@@ -5,19 +5,30 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
+from hypersphere.reproduce.experiment.cifar10 import is_cifar
 from hypersphere.reproduce.experiment.record import write_record
 from hypersphere.reproduce.experiment.record_lines import RecordLines
 from hypersphere.reproduce.experiment.run import Announce, Gathered, ProgressFactory, train_runs
 from hypersphere.reproduce.experiment.setting import Setting, unique
 
-RECORDS = "results.jsonl"
+RECORDS = "records.jsonl"
 IMAGES = {"mnist": ("mnist.npz",), "cifar10": ("cifar10.tar", "cifar10.tar.xz", "cifar10")}
 """By the data, what the images are called in a folder of records."""
 
 
+def is_record_folder(data: Path | None) -> bool:
+    """Whether a path is a folder of records."""
+    return data is not None and (data / RECORDS).is_file()
+
+
+def objects_at_hand(data: Path | None) -> bool:
+    """Whether a path has CIFAR-10, or a folder of records: then items are about them, and not about people."""
+    return data is not None and (is_record_folder(data) or is_cifar(data))
+
+
 def image_path(data: Path | None, kind: str) -> Path | None:
     """Where the images of a kind are: at `data`, or beside the records there; None where they are not at hand."""
-    if data is None or not (data / RECORDS).is_file():
+    if data is None or not is_record_folder(data):
         return data
     return next((data / name for name in IMAGES[kind] if (data / name).exists()), None)
 
@@ -33,7 +44,7 @@ def recorded_runs(
     progress: ProgressFactory,
     announce: Announce,
 ) -> Gathered:
-    """The runs that `results.jsonl` of a folder has; those that it lacks are trained and added where there are images.
+    """The runs that `records.jsonl` of a folder has; those that it lacks are trained and added where there are images.
 
     Args:
         settings, seeds, cache, jobs, device, progress, announce: as of `train_runs`.

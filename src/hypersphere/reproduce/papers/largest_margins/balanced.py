@@ -1,8 +1,8 @@
-"""Largest Margins on balanced pocket classes: Figs. 2, 4, 5, 6, 9, 10, 11."""
+"""Largest Margins on balanced classes, CIFAR-10's or people in their place: Figs. 2, 4, 5, 6, 9, 10, 11."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -11,64 +11,79 @@ from hypersphere.plots import Line, Panel, draw_panels
 from hypersphere.reproduce.experiment.drawings import draw_margins
 from hypersphere.reproduce.experiment.evidence import CLASSES, Evidence, experiment
 from hypersphere.reproduce.experiment.measure import METRICS
+from hypersphere.reproduce.experiment.objects import NOTE, balanced
+from hypersphere.reproduce.experiment.record_folder import objects_at_hand
 from hypersphere.reproduce.experiment.setting import Setting, classes
 from hypersphere.reproduce.experiment.verdict import Interval, over_seeds
+from hypersphere.reproduce.job import Job
 from hypersphere.reproduce.outcome import Finding, Outcome
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-TEN, HUNDRED = "10 people, 500 images each", "100 people, 60 images each"
+OBJECTS, TEN, HUNDRED = "CIFAR-10", "10 people, 500 images each", "100 people, 60 images each"
 _SIZES = {TEN: (10, 500, 350), HUNDRED: (100, 60, 500)}
-_REGULARISED = (0.0, 0.5, 1.0)
-_OPTIONS = {
-    "cosface": ("head.margin=0.1",),
-    "arcface": ("head.margin=0.1",),
-    "normface": ("head.learnable_scale=false",),
+_WEIGHTS = (0.0, 0.5, 1.0)
+"""Of R_sm."""
+_HEADS = {
+    "CosFace": ("cosface", "head.margin=0.1"),
+    "ArcFace": ("arcface", "head.margin=0.1"),
+    "NormFace": ("normface", "head.learnable_scale=false"),
+    "LM-Softmax": ("lm_softmax",),
 }
+Groups = list[tuple[str, list[Setting]]]
 
 
-def balanced(title: str, head: str, scale: float, data: str, *more: str) -> Setting:
-    """A loss at a scale on ten or a hundred people."""
+def even(job: Job, data: str, loss: str, scale: float, weight: float = 0.0, *more: str, title: str = "") -> Setting:
+    """A loss at a scale on CIFAR-10, or on ten or a hundred people, with so much of R_sm."""
+    head, *options = _HEADS[loss]
+    added = (f"head.add.sample_margin.weight={weight}",) if weight else ()
+    name = title or f"{loss}, s = {scale:g}{f' + {weight:g} R_sm' if weight else ''}"
+    own = (f"head.scale={float(scale)}", *options, *added, *more)
+    if data == OBJECTS:
+        return balanced(job, name, head, *own)
     count, images, steps = _SIZES[data]
-    own = (f"head.scale={scale}", *_OPTIONS.get(head, ()), *more)
-    return classes(title, head, *own, count=count, images=images, steps=steps)
+    return classes(name, head, *own, count=count, images=images, steps=steps)
 
 
-def regularised(name: str, head: str, scale: float, data: str) -> list[Setting]:
-    """A loss without and with R_sm."""
-    return [balanced(f"{name}{f' + {w:g} R_sm' if w else ''}", head, scale, data, *_added(w)) for w in _REGULARISED]
+def _ten(job: Job) -> str:
+    """CIFAR-10 where it is at hand, otherwise ten people in its place."""
+    return OBJECTS if objects_at_hand(job.data) else TEN
 
 
-def _added(weight: float) -> tuple[str, ...]:
-    return (f"head.add.sample_margin.weight={weight}",) if weight else ()
+def _note(data: str) -> str:
+    return NOTE if data == OBJECTS else CLASSES
 
 
-_FIXED, _LEARNED = (
-    balanced(title, "cosface", 20.0, TEN, "train.checkpoint_every=50", *more)
-    for title, more in (("fixed prototypes", ("head.prototypes=simplex",)), ("learned prototypes", ()))
-)
+def _prototypes(job: Job) -> list[Setting]:
+    data = _ten(job)
+    looks = f"train.checkpoint_every={588 if data == OBJECTS else 50}"
+    return [
+        even(job, data, "CosFace", 20, 0.0, looks, "head.prototypes=simplex", title="fixed prototypes"),
+        even(job, data, "CosFace", 20, 0.0, looks, title="learned prototypes"),
+    ]
 
 
-@experiment("largest-margins/fig2", [_FIXED, _LEARNED])
+@experiment("largest-margins/fig2", _prototypes)
 def fixed_prototypes(evidence: Evidence) -> Outcome:
     """Fig. 2: accuracy and margins over training, with fixed and with learned prototypes."""
     names = ("accuracy", "class margin", "sample margin")
-    findings = [evidence.row(s, name) for s in (_FIXED, _LEARNED) for name in names]
+    fixed, learned = both = tuple(evidence.records)
+    findings = [evidence.row(s, name) for s in both for name in names]
     findings.append(
-        evidence.larger("class margin", _FIXED, _LEARNED, sentence="fixed prototypes have the larger class margin")
+        evidence.larger("class margin", fixed, learned, sentence="fixed prototypes have the larger class margin")
     )
     findings.append(
         evidence.larger(
-            "sample margin", _LEARNED, _FIXED, sentence="their sample margin ends smaller than with learned ones"
+            "sample margin", learned, fixed, sentence="their sample margin ends smaller than with learned ones"
         )
     )
-    gain = evidence.gain(_FIXED, _LEARNED, "samples")
+    gain = evidence.gain(fixed, learned, "samples")
     findings.append(
         evidence.judged(
             None if gain is None else Interval(1 - gain.value, 1 - gain.high, 1 - gain.low),
             gain.text() if gain else "not measured",
-            (_FIXED, _LEARNED),
+            both,
             sentence="fixed prototypes gain little accuracy: less than a point",
         )
     )
@@ -77,7 +92,7 @@ def fixed_prototypes(evidence: Evidence) -> Outcome:
         panels = []
         for column, name in enumerate(names, start=1):
             lines = []
-            for setting in (_FIXED, _LEARNED):
+            for setting in both:
                 trained = [r.arrays["history"] for r in evidence.records[setting] if not r.stopped]
                 if not trained:
                     continue
@@ -88,71 +103,80 @@ def fixed_prototypes(evidence: Evidence) -> Outcome:
             panels.append(Panel("", "step", METRICS[name].title, lines))
         return draw_panels(panels)
 
-    notes = [CLASSES, f"{TEN}, CosFace with s = 20, m = 0.1; a simplex as the fixed prototypes."]
+    data = _ten(evidence.job)
+    notes = [_note(data), f"{data}, CosFace with s = 20, m = 0.1; a simplex as the fixed prototypes."]
     return Outcome(findings=findings, figures={"fig2": figure}, notes=notes)
 
 
-def moved(evidence: Evidence, groups: Sequence[tuple[str, Sequence[Setting]]], label: str) -> Outcome:
+def _groups(job: Job, loss: str, scale: float, *, crowd: bool) -> Groups:
+    """A loss without and with R_sm on ten classes and, where no real ones are at hand, on a hundred people."""
+    data = [_ten(job), *([HUNDRED] if crowd and _ten(job) == TEN else [])]
+    return [(each, [even(job, each, loss, scale, weight) for weight in _WEIGHTS]) for each in data]
+
+
+def _moved(evidence: Evidence, groups: Groups, label: str) -> Outcome:
     """That R_sm moves both histograms to larger values."""
     findings: list[Finding] = []
-    for data, settings in groups:
-        for setting in settings:
+    for data, (plain, *more) in groups:
+        for setting in (plain, *more):
             for name in ("similarity", "sample margin"):
                 findings.append(evidence.row(setting, name, data=data))
         for name in ("similarity", "sample margin"):
-            for setting in settings[1:]:
+            for setting in more:
                 said = f"{data}: {name} is larger with {setting.title.split(' + ')[-1]}"
-                findings.append(evidence.larger(name, setting, settings[0], sentence=said))
-    return Outcome(findings=findings, figures={label: lambda: draw_margins(evidence, groups)}, notes=[CLASSES])
+                findings.append(evidence.larger(name, setting, plain, sentence=said))
+    figures = {label: lambda: draw_margins(evidence, groups)}
+    return Outcome(findings=findings, figures=figures, notes=[_note(groups[0][0])])
 
 
-def _register(item_id: str, groups: Sequence[tuple[str, Sequence[Setting]]]) -> Callable[[Evidence], Outcome]:
-    label = item_id.split("/")[1]
+def _register(label: str, loss: str, scale: float, *, crowd: bool = True) -> None:
+    def groups(job: Job) -> Groups:
+        return _groups(job, loss, scale, crowd=crowd)
 
-    @experiment(item_id, [setting for _, settings in groups for setting in settings])
+    @experiment(f"largest-margins/{label}", lambda job: [each for _, settings in groups(job) for each in settings])
     def judge(evidence: Evidence) -> Outcome:
-        return moved(evidence, groups, label)
-
-    return judge
+        return _moved(evidence, groups(evidence.job), label)
 
 
-_COSFACE = [(data, regularised("CosFace, s = 64", "cosface", 64.0, data)) for data in (TEN, HUNDRED)]
-_register("largest-margins/fig4", [(TEN, regularised("CosFace, s = 20", "cosface", 20.0, TEN))])
-_register(
-    "largest-margins/fig10",
-    [(data, regularised("ArcFace, s = 20", "arcface", 20.0, data)) for data in (TEN, HUNDRED)],
-)
-_NORMFACE = {data: regularised("NormFace, s = 64", "normface", 64.0, data) for data in (TEN, HUNDRED)}
-_register("largest-margins/fig11", list(_NORMFACE.items()))
+_register("fig4", "CosFace", 20, crowd=False)
+_register("fig10", "ArcFace", 20)
+_register("fig11", "NormFace", 64)
 
 
-@experiment("largest-margins/fig9", [setting for _, settings in _COSFACE for setting in settings])
+def _cosface(job: Job) -> Groups:
+    return _groups(job, "CosFace", 64, crowd=True)
+
+
+@experiment("largest-margins/fig9", lambda job: [each for _, settings in _cosface(job) for each in settings])
 def cosface_64(evidence: Evidence) -> Outcome:
     """Fig. 9: CosFace at s = 64."""
-    outcome = moved(evidence, _COSFACE, "fig9")
-    plain, *_, most = _COSFACE[0][1]
-    value = evidence.value("similarity of CosFace, s = 64, mostly", plain, "similarity", note=f"{TEN}, mean")
+    groups = _cosface(evidence.job)
+    outcome = _moved(evidence, groups, "fig9")
+    data, (plain, *_, most) = groups[0]
+    value = evidence.value("similarity of CosFace, s = 64, mostly", plain, "similarity", note=f"{data}, mean")
     near = evidence.values(most, "similarity")
     claim = evidence.judged(
         over_seeds(near - 0.9),
         f"{near.mean():.3f}",
         (most,),
-        sentence=f"{TEN}: with R_sm similarities are near 1: above 0.9 in the mean",
+        sentence=f"{data}: with R_sm similarities are near 1: above 0.9 in the mean",
     )
     return Outcome(findings=[value, *outcome.findings, claim], figures=outcome.figures, notes=outcome.notes)
 
 
-_SCALES = (5.0, 10.0, 20.0, 64.0)
+_SCALES = (5, 10, 20, 64)
 
 
-def _stays_large(item_id: str, data: str) -> Callable[[Evidence], Outcome]:
-    settings = [balanced(f"LM-Softmax, s = {s:g}", "lm_softmax", s, data) for s in _SCALES]
-    rival, label = _NORMFACE[data][0], item_id.split("/")[1]
+def _stays_large(label: str, data_of: Callable[[Job], str]) -> None:
+    def wanted(job: Job) -> list[Setting]:
+        data = data_of(job)
+        return [*(even(job, data, "LM-Softmax", scale) for scale in _SCALES), even(job, data, "NormFace", 64)]
 
-    @experiment(item_id, [*settings, rival])
+    @experiment(f"largest-margins/{label}", wanted)
     def judge(evidence: Evidence) -> Outcome:
+        *settings, rival = every_one = list(evidence.records)
         names = ("similarity", "sample margin")
-        findings = [evidence.row(s, name) for s in (*settings, rival) for name in names]
+        findings = [evidence.row(s, name) for s in every_one for name in names]
         for name in names:
             values = np.array([evidence.values(setting, name) for setting in settings])
             shares = values.min(0) / values.max(0)
@@ -167,11 +191,10 @@ def _stays_large(item_id: str, data: str) -> Callable[[Evidence], Outcome]:
             smallest = settings[int(np.nanargmin(values.mean(1)))] if np.isfinite(values).all() else settings[0]
             said = f"its smallest {name} is larger than that of NormFace at s = 64"
             findings.append(evidence.larger(name, smallest, rival, sentence=said))
-        groups = [(data, [*settings, rival])]
-        return Outcome(findings=findings, figures={label: lambda: draw_margins(evidence, groups)}, notes=[CLASSES])
+        data = data_of(evidence.job)
+        figures = {label: lambda: draw_margins(evidence, [(data, every_one)])}
+        return Outcome(findings=findings, figures=figures, notes=[_note(data)])
 
-    return judge
 
-
-_stays_large("largest-margins/fig5", TEN)
-_stays_large("largest-margins/fig6", HUNDRED)
+_stays_large("fig5", _ten)
+_stays_large("fig6", lambda _: HUNDRED)

@@ -1,10 +1,11 @@
-"""Largest Margins on MNIST: the lengths of prototypes (Fig. 1), and the MNIST columns of Tables 1 and 5."""
+"""Largest Margins on MNIST and balanced CIFAR-10: the lengths of prototypes (Fig. 1), and Tables 1 and 5."""
 
 from __future__ import annotations
 
-import itertools
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+import functools
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -12,8 +13,10 @@ import numpy as np
 from hypersphere.plots import Line, Panel, draw_panels
 from hypersphere.reproduce.experiment.digits import digits, steps_of_epochs
 from hypersphere.reproduce.experiment.evidence import Evidence, experiment
+from hypersphere.reproduce.experiment.objects import EPOCH_STEPS, NOTE, balanced
+from hypersphere.reproduce.experiment.record_folder import is_record_folder
 from hypersphere.reproduce.experiment.setting import Setting
-from hypersphere.reproduce.experiment.verdict import over_seeds
+from hypersphere.reproduce.experiment.verdict import Verdict, every, most, over_seeds
 from hypersphere.reproduce.job import Job
 from hypersphere.reproduce.outcome import Finding, Outcome
 
@@ -23,53 +26,64 @@ if TYPE_CHECKING:
 _BATCH = 256
 _PAPER_EPOCHS = 100
 _LENGTH_EPOCHS, _TABLE_EPOCHS = 2, 1
-_METRICS = {"MNIST acc": ("accuracy", 2), "MNIST m_cls": ("class margin", 2), "MNIST m_samp": ("sample margin", 4)}
+_METRICS = {"acc": ("accuracy", 2), "m_cls": ("class margin", 2), "m_samp": ("sample margin", 4)}
 """Columns of the tables, what of a record they are, and digits."""
 _LOSSES = {"CosFace": "cosface", "ArcFace": "arcface", "NormFace": "normface"}
+_NAMES = {"mnist": "MNIST", "cifar10": "CIFAR-10"}
 
 
 def _lengths(job: Job) -> list[Setting]:
     steps = steps_of_epochs(job, _BATCH, job.epochs or _LENGTH_EPOCHS)
-    return [digits(job, "softmax", "softmax", steps=steps, measure="lengths")]
+    settings = [digits(job, "MNIST", "softmax", steps=steps, measure="lengths")]
+    if is_record_folder(job.data):
+        settings.append(balanced(replace(job, epochs=None), "CIFAR-10", "softmax", measure="lengths"))
+    return settings
 
 
 @experiment("largest-margins/fig1", _lengths)
 def norm_ratio(evidence: Evidence) -> Outcome:
-    """Fig. 1, its MNIST curve: the ratio of the longest to the shortest prototype."""
-    job, (setting,) = evidence.job, evidence.records
-    epochs = job.epochs or _LENGTH_EPOCHS
-    each = steps_of_epochs(job, _BATCH, epochs) // epochs
-    ratios = [record.arrays.get("lengths", np.full(1, np.nan)) for record in evidence.records[setting]]
-    ends = [values[each - 1 :: each] for values in ratios]
-    above = max(int(np.flatnonzero(values >= 1.3)[-1]) + 1 if (values >= 1.3).any() else 0 for values in ratios)
-    findings = [
-        evidence.judged(
-            over_seeds([1.3 - values.max() for values in ends]),
-            "; ".join(", ".join(f"{value:.3f}" for value in values) for values in ends),
-            (setting,),
-            sentence="at the end of every epoch the longest prototype is below 1.3 times the shortest",
-        ),
-        evidence.judged(
-            over_seeds([1.3 - values.max() for values in ratios]),
-            f"at most {max(values.max() for values in ratios):.3f}",
-            (setting,),
-            sentence="so it is after every step",
-            note=f"above it until step {above}; an epoch has {each}" if above else "",
-        ),
+    """Fig. 1, its curves of MNIST and CIFAR-10: the ratio of the longest to the shortest prototype."""
+    epochs = evidence.job.epochs or _LENGTH_EPOCHS
+    findings: list[Finding] = []
+    panels: list[Panel] = []
+    for setting in evidence.records:
+        own = evidence.on(setting.data)
+        each = steps_of_epochs(own.job, _BATCH, epochs) // epochs if setting.data == "mnist" else EPOCH_STEPS
+        ratios = [record.arrays.get("lengths", np.full(each, np.nan)) for record in own.records[setting]]
+        ends = [values[each - 1 :: each] for values in ratios]
+        above = max((int(np.flatnonzero(v >= 1.3)[-1]) + 1 for v in ratios if (v >= 1.3).any()), default=0)
+        highest = ", ".join(f"{values.max():.3f}" for values in ends)
+        said = f"{setting.title}: at the end of every epoch the longest prototype is below 1.3 times the shortest"
+        findings += [
+            own.judged(
+                over_seeds([1.3 - values.max() for values in ends]),
+                f"the highest of every seed: {highest}",
+                (setting,),
+                sentence=said,
+            ),
+            own.judged(
+                over_seeds([1.3 - values.max() for values in ratios]),
+                f"at most {max((float(values.max()) for values in ratios), default=math.nan):.3f}",
+                (setting,),
+                sentence=f"{setting.title}: so it is after every step",
+                note=f"above it until step {above}; an epoch has {each}" if above else "",
+            ),
+        ]
+        panels.append(_ratios(setting.title, dict(zip(own.job.seeds, ratios, strict=True)), each))
+    notes = [
+        f"MNIST: the 4-layer CNN with 128-D features, {epochs} epochs ({_PAPER_EPOCHS} in the paper), softmax.",
+        *([NOTE] if len(evidence.records) > 1 else []),
     ]
-    note = f"The 4-layer CNN with 128-D features, {epochs} epochs ({_PAPER_EPOCHS} in the paper), softmax with bias."
-    figures = {"fig1": lambda: _draw_ratios(dict(zip(job.seeds, ratios, strict=True)), each)}
-    return Outcome(findings=findings, figures=figures, notes=[note])
+    return Outcome(findings=findings, figures={"fig1": lambda: draw_panels(panels, width=4.8, height=3.4)}, notes=notes)
 
 
-def _draw_ratios(ratios: Mapping[int, np.ndarray], each: int) -> Figure:
+def _ratios(title: str, ratios: Mapping[int, np.ndarray], each: int) -> Panel:
     """Longest over shortest prototype by epoch, one line a seed."""
     lines = [
         Line(f"seed {seed}", np.arange(1, len(values) + 1) / each, values, ("-", "--", ":")[seed % 3])
         for seed, values in ratios.items()
     ]
-    panel = Panel("MNIST, softmax", "epoch", "longest / shortest prototype", lines, y_range=(1.0, None))
-    return draw_panels([panel], width=4.8, height=3.4)
+    return Panel(f"{title}, softmax", "epoch", "longest / shortest prototype", lines, y_range=(1.0, None))
 
 
 @dataclass(frozen=True)
@@ -93,13 +107,21 @@ class Row:
         added = "" if not self.weight else "R_sm" if self.weight == 1 else f"{self.weight:g} R_sm"
         return " + ".join(part for part in (loss, added) if part)
 
-    def setting(self, job: Job, steps: int) -> Setting:
-        """What is trained."""
+    def digits(self, job: Job, steps: int) -> Setting:
+        """What is trained on MNIST."""
+        return digits(job, self.title, *self._head(), steps=steps)
+
+    def objects(self, job: Job) -> Setting:
+        """What is trained on CIFAR-10."""
+        return balanced(replace(job, epochs=None), self.title, *self._head())
+
+    def _head(self) -> tuple[str, *tuple[str, ...]]:
+        """The loss, and its settings."""
         if not self.loss:
-            return digits(job, self.title, "sample_margin", steps=steps)
+            return ("sample_margin",)
         scale = () if self.scale is None else (f"head.scale={float(self.scale)}",)
         added = (f"head.add.sample_margin.weight={self.weight}",) if self.weight else ()
-        return digits(job, self.title, _LOSSES.get(self.loss, "softmax"), *scale, *added, steps=steps)
+        return _LOSSES.get(self.loss, "softmax"), *scale, *added
 
 
 ROWS = {
@@ -115,55 +137,94 @@ ROWS = {
 
 def _rows(job: Job) -> list[Setting]:
     steps = steps_of_epochs(job, _BATCH, job.epochs or _TABLE_EPOCHS)
-    return [ROWS[title].setting(job, steps) for title in job.entry.rows]
+    settings = [ROWS[title].digits(job, steps) for title in job.entry.rows]
+    if is_record_folder(job.data):
+        settings += [ROWS[title].objects(job) for title in job.entry.rows]
+    return settings
 
 
 @experiment("largest-margins/table1", _rows)
 @experiment("largest-margins/table5", _rows)
 def margins(evidence: Evidence) -> Outcome:
-    """Every row of the table, on MNIST: accuracy, class margin and mean sample margin."""
+    """The rows of the table on MNIST and CIFAR-10: accuracy, class margin and mean sample margin."""
     job = evidence.job
-    epochs = job.epochs or _TABLE_EPOCHS
-    measured = {setting.title: setting for setting in evidence.records}
-    findings = [
-        evidence.value(f"{title}, {column}", setting, metric, digits=places)
-        for title, setting in measured.items()
-        for column, (metric, places) in _METRICS.items()
-    ]
+    epochs, label = job.epochs or _TABLE_EPOCHS, job.entry.id.split("/")[1]
+    claims: list[Finding] = []
+    rows: list[Finding] = []
+    figures, missing = {}, []
+    for data, name in _NAMES.items():
+        own = evidence.on(data)
+        measured = {setting.title: setting for setting, found in own.records.items() if found}
+        if not measured:
+            continue
+        short = f"after {epochs} of the paper's {_PAPER_EPOCHS} epochs" if epochs < _PAPER_EPOCHS else ""
+        claims += _claims(own, measured, name, short if data == "mnist" else "")
+        rows += [
+            own.value(f"{title}, {name} {column}", setting, metric, digits=places)
+            for title, setting in measured.items()
+            for column, (metric, places) in _METRICS.items()
+        ]
+        if len(measured) < len(job.entry.rows):
+            missing.append(f"{name}: {len(measured)} of {len(job.entry.rows)} rows were trained.")
+        figures[label if data == "mnist" else f"{label}-cifar"] = functools.partial(_draw, own, measured, name)
     notes = [
-        f"The 4-layer CNN with 128-D features (the paper does not print the width), {epochs} of the paper's "
-        f"{_PAPER_EPOCHS} epochs, no augmentation; the sample margins are of test images, by cosines."
+        f"MNIST: the 4-layer CNN with 128-D features (the paper does not print the width), {epochs} of the paper's "
+        f"{_PAPER_EPOCHS} epochs, no augmentation; the sample margins are of test images, by cosines.",
+        *([NOTE] if is_record_folder(job.data) else []),
+        *missing,
     ]
-    figures = {job.entry.id.split("/")[1]: lambda: _draw(evidence, measured)}
-    return Outcome(findings=[*_claims(evidence, measured, epochs), *findings], figures=figures, notes=notes)
+    return Outcome(findings=[*claims, *rows], figures=figures, notes=notes)
 
 
-def _claims(evidence: Evidence, measured: Mapping[str, Setting], epochs: int) -> list[Finding]:
-    def mean(row: Row, metric: str) -> float:
-        return evidence.mean(measured[row.title], metric)
-
+def _claims(evidence: Evidence, measured: Mapping[str, Setting], data: str, short: str) -> list[Finding]:
+    """What the paper says of its rows; undecided after so short a training."""
     rows = [ROWS[title] for title in measured]
     pairs = [(row, more) for row in rows if not row.weight for more in rows if more == Row(row.loss, row.scale, 0.5)]
-    raised = {name: sum(mean(more, name) > mean(row, name) for row, more in pairs) for name, _ in _METRICS.values()}
-    falls = []
+    verdicts: dict[str, dict[str, Verdict]] = {}
+    for metric, _ in _METRICS.values():
+        verdicts[metric] = {}
+        for row, more in pairs:
+            plain, added = measured[row.title], measured[more.title]
+            if metric == "accuracy":
+                found = evidence.better(added, plain, "samples")
+            else:
+                found = evidence.larger(metric, added, plain)
+            verdicts[metric][row.title] = found.verdict or "undecided"
+    falls: dict[str, Verdict] = {}
     for loss in _LOSSES:
-        own = [mean(row, "class margin") for row in rows if row.loss == loss and not row.weight]
-        falls.append(all(first > second for first, second in itertools.pairwise(own)))
-    short = f"; after {epochs} of the paper's {_PAPER_EPOCHS} epochs" if epochs < _PAPER_EPOCHS else ""
-    sentences = {
-        "0.5 R_sm raises the class margin of every loss": f"{raised['class margin']} of {len(pairs)}",
-        "0.5 R_sm raises the sample margin of every loss": f"{raised['sample margin']} of {len(pairs)}",
-        "0.5 R_sm raises the accuracy in most cases": f"{raised['accuracy']} of {len(pairs)}",
-        "without it the class margin falls as s grows": f"{sum(falls)} of {len(falls)} losses",
-    }
-    settings: Sequence[Setting] = list(measured.values())
+        own = [measured[row.title] for row in rows if row.loss == loss and not row.weight]
+        values = np.array([evidence.values(setting, "class margin") for setting in own])
+        if len(own) > 1:
+            falls[loss] = evidence.judged(over_seeds(-np.diff(values, axis=0).max(0)), "", own).verdict or "undecided"
+    sentences: list[tuple[str, Mapping[str, Verdict], Callable[[Sequence[Verdict]], Verdict]]] = [
+        ("0.5 R_sm raises the class margin of every loss", verdicts["class margin"], every),
+        ("0.5 R_sm raises the sample margin of every loss", verdicts["sample margin"], every),
+        ("0.5 R_sm raises the accuracy in most cases", verdicts["accuracy"], most),
+        ("without it the class margin falls as s grows", falls, every),
+    ]
     return [
-        evidence.judged(None, ours, settings, sentence=sentence, note=f"no interval: a count{short}")
-        for sentence, ours in sentences.items()
+        Finding(
+            what=f"{data}: {sentence}",
+            ours=_counted(found),
+            verdict="undecided" if short else rule(list(found.values())),
+            alone=rule(list(found.values())) if short else None,
+            note=short,
+        )
+        for sentence, found, rule in sentences
+        if found
     ]
 
 
-def _draw(evidence: Evidence, measured: Mapping[str, Setting]) -> Figure:
+def _counted(found: Mapping[str, Verdict]) -> str:
+    """`held in 7 of 9; contradicted: CE`."""
+    text = f"held in {sum(verdict == 'held' for verdict in found.values())} of {len(found)}"
+    for verdict in ("contradicted", "undecided"):
+        names = [name for name, each in found.items() if each == verdict]
+        text += f"; {verdict}: {', '.join(names)}" if names else ""
+    return text
+
+
+def _draw(evidence: Evidence, measured: Mapping[str, Setting], data: str) -> Figure:
     panels = []
     for metric, label in (("class margin", "class margin (degrees)"), ("sample margin", "mean sample margin")):
         lines = []
@@ -173,5 +234,5 @@ def _draw(evidence: Evidence, measured: Mapping[str, Setting]) -> Figure:
                 scales = [float(row.scale or 0) for row in rows]
                 values = [evidence.mean(measured[row.title], metric) for row in rows]
                 lines.append(Line(f"{loss}{' + 0.5 R_sm' if weight else ''}", scales, values, style))
-        panels.append(Panel(f"MNIST: {label}", "scale s", label, lines))
+        panels.append(Panel(f"{data}: {label}", "scale s", label, lines))
     return draw_panels(panels, width=4.6, height=3.6)
