@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from hypersphere import __version__
 from tools import exported_names
 
 ROOT = Path(__file__).parents[1]
@@ -46,6 +47,12 @@ def test_the_citation_names_the_five_papers() -> None:
     assert "version" not in citation, "the version is in version.py alone"
     readme = (ROOT / "README.md").read_text()
     assert all(each["url"] in readme for each in citation["references"] if "url" in each)
+
+
+def test_the_changelog_dates_this_version() -> None:
+    headings = re.findall(r"^## (.*)$", (ROOT / "CHANGELOG.md").read_text(), flags=re.MULTILINE)
+    assert headings[0] == "Unreleased"
+    assert re.fullmatch(re.escape(__version__) + r" \(20\d\d-\d\d-\d\d\)", headings[1])
 
 
 def test_the_workflows_run_what_is_run_here() -> None:
