@@ -62,7 +62,7 @@ class Trainer:
         loggers: written to besides `log.jsonl`.
         workers: processes that load images ahead; 0 loads them when needed.
         compile: hand the network to `torch.compile`, and on a single GPU to CUDA graphs; the augmentation too on a GPU.
-        graph: compute the gradients of a step as one CUDA graph: several times as fast where the network is small.
+        graph: compute the gradients of a step as one CUDA graph, launched at once: for small networks on one GPU.
         checking: called as `checking(done, total)` while the images are read once, before the run starts.
     """
 
