@@ -28,6 +28,7 @@ ROOMS = [
     "theory",
     "reproduce",
     "recognition",
+    "service",
     "bench",
     "cli",
 ]

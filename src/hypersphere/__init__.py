@@ -29,6 +29,7 @@ if TYPE_CHECKING:
         pocket,
         recognition,
         reproduce,
+        service,
         theory,
         training,
     )
@@ -75,6 +76,7 @@ __all__ = [
     "pocket",
     "recognition",
     "reproduce",
+    "service",
     "theory",
     "training",
 ]

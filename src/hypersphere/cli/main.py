@@ -26,8 +26,8 @@ from hypersphere.core import Failure, Progress
 from hypersphere.version import __version__
 
 GROUPS = (
-    "demo", "verify", "enroll", "cluster", "calibrate", "align", "gallery", "train", "compare", "data", "evaluate",
-    "embed", "export", "import_model", "theory", "reproduce", "explore", "advise", "bench", "completion",
+    "demo", "verify", "enroll", "cluster", "calibrate", "align", "gallery", "serve", "train", "compare", "data",
+    "evaluate", "embed", "export", "import_model", "theory", "reproduce", "explore", "advise", "bench", "completion",
 )  # fmt: skip
 """The files that declare and run the commands, in the order of `--help`."""
 _WRONGLY_ASKED = (ValueError, FileNotFoundError, FileExistsError, IsADirectoryError, NotADirectoryError)

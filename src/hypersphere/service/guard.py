@@ -1,0 +1,190 @@
+"""What every request passes before any work: origin, rate, token, size; and what every answer carries."""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+import hmac
+import json
+import secrets
+import time
+from collections.abc import Awaitable, Callable, MutableMapping
+from typing import Any
+from urllib.parse import urlsplit
+
+from hypersphere.service.problems import Refusal, refused
+from hypersphere.service.request_log import log_error, log_line
+from hypersphere.service.service_metrics import labels, request_counts
+from hypersphere.service.service_settings import ServiceSettings, is_loopback
+from hypersphere.service.shared_state import SharedState, client_of
+
+Message = MutableMapping[str, Any]
+Scope = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[Message]]
+Send = Callable[[Message], Awaitable[None]]
+Asgi = Callable[[Scope, Receive, Send], Awaitable[None]]
+
+METHODS = ("DELETE", "GET", "HEAD", "OPTIONS", "PATCH", "POST", "PUT")
+POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' blob: data:; media-src blob:; "
+    "connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+)
+HEADERS = {
+    "Content-Security-Policy": POLICY,
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Permissions-Policy": "camera=(self), microphone=(), geolocation=()",
+    "Referrer-Policy": "no-referrer",
+    "X-Content-Type-Options": "nosniff",
+    "Cache-Control": "no-store",
+}
+_ENCODED = [(name.lower().encode(), value.encode()) for name, value in HEADERS.items()]
+
+
+class Guard:
+    """Middleware around the application.
+
+    Args:
+        app: what answers the requests that pass.
+        settings: of the service.
+        state: that its processes share.
+    """
+
+    def __init__(self, app: Asgi, settings: ServiceSettings, state: SharedState) -> None:
+        self.app = app
+        self.settings = settings
+        self.state = state
+        self._token = settings.token.encode()
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one request."""
+        if scope["type"] != "http":
+            await self.app(scope, receive, send)
+            return
+        started, request, status = time.perf_counter(), secrets.token_hex(8), 0
+        scope["client_key"] = client_of((scope.get("client") or ("unknown",))[0])
+
+        async def sending(message: Message) -> None:
+            nonlocal status
+            if message["type"] == "http.response.start":
+                status = message["status"]
+                there = {name for name, _ in message.get("headers", ())}
+                extra = [each for each in (*_ENCODED, (b"x-request-id", request.encode())) if each[0] not in there]
+                message = {**message, "headers": [*message.get("headers", ()), *extra]}
+            await send(message)
+
+        try:
+            self._check(scope)
+            await self.app(scope, self._bounded(receive), sending)
+        except Refusal as refusal:
+            await _answer(refusal, sending)
+        except Exception as error:
+            log_error(error, request=request)
+            if status:
+                raise
+            await _answer(refused(500, "failure", f"something went wrong; the log names it {request}"), sending)
+        finally:
+            seconds = time.perf_counter() - started
+            route = getattr(scope.get("route"), "path", "other")
+            method = scope["method"] if scope["method"] in METHODS else "other"
+            self.state.count(request_counts(route, method, status, seconds))
+            log_line(
+                "request",
+                request=request,
+                client=scope["client_key"],
+                method=method,
+                route=route,
+                status=status,
+                milliseconds=round(1000 * seconds, 1),
+            )
+
+    def _check(self, scope: Scope) -> None:
+        """Refuse what may not be asked, by the headers alone."""
+        try:
+            self._check_origin(scope)
+            path = scope["path"]
+            if not (path.startswith("/v1/") or path == "/metrics"):
+                return
+            client, settings = scope["client_key"], self.settings
+            if settings.rate and (wait := self.state.take(client, rate=settings.rate, burst=settings.burst)):
+                raise refused(429, "rate", f"more than {settings.rate:g} requests a second", wait=max(1.0, wait))
+            self._check_token(scope)
+            if path == "/v1/verify" and settings.failures and (wait := self.state.locked(client)):
+                raise locked_out(wait)
+            length = _header(scope, b"content-length")
+            if length is not None and length.isdecimal() and int(length[:20]) > settings.max_body:
+                raise self._too_large()
+        except Refusal as refusal:
+            self.state.count({("hypersphere_refused_total", labels(reason=refusal.problem.error)): 1})
+            raise
+
+    def _check_origin(self, scope: Scope) -> None:
+        """Refuse what a page of another site makes a browser send.
+
+        Without a token only this machine may ask, and any page in its browser could: so the address that the browser
+        was told must be this machine's, and that of the page must be the same.
+        """
+        host = _header(scope, b"host") or ""
+        name = urlsplit(f"//{host}").hostname or ""
+        if not self.settings.token and not is_loopback(name):
+            raise refused(403, "host", "without a token the service answers to localhost and 127.0.0.1 alone")
+        origin = _header(scope, b"origin")
+        if origin is not None and urlsplit(origin).netloc != host:
+            raise refused(403, "origin", "the request comes from a page of another site")
+
+    def _check_token(self, scope: Scope) -> None:
+        if not self._token:
+            return
+        kind, _, token = (_header(scope, b"authorization") or "").partition(" ")
+        if kind.lower() != "bearer" or not token:
+            raise refused(401, "token", "a token is needed: Authorization: Bearer TOKEN")
+        if not hmac.compare_digest(token.strip().encode("utf-8", "replace"), self._token):
+            raise refused(403, "token", "the token is wrong")
+
+    def _bounded(self, receive: Receive) -> Receive:
+        """A body that ends in a refusal where it is too large or takes too long, whatever its headers say."""
+        total, deadline = 0, time.monotonic() + self.settings.body_seconds
+
+        async def receiving() -> Message:
+            nonlocal total
+            try:
+                async with asyncio.timeout(max(0.0, deadline - time.monotonic()) if total >= 0 else None):
+                    message = await receive()
+            except TimeoutError:
+                slow = f"the body did not arrive within {self.settings.body_seconds:g} s"
+                raise _for_the_parser(refused(408, "slow", slow)) from None
+            if total >= 0:
+                total += len(message.get("body", b""))
+                if total > self.settings.max_body:
+                    raise _for_the_parser(self._too_large())
+                if not message.get("more_body", False):
+                    total = -1
+            return message
+
+        return receiving
+
+    def _too_large(self) -> Refusal:
+        return refused(413, "body_too_large", f"the request has more than {self.settings.max_body:,} bytes")
+
+
+def locked_out(wait: float) -> Refusal:
+    """Too many verifications failed in a row."""
+    return refused(429, "locked_out", "too many verifications in a row did not match", wait=wait)
+
+
+def _header(scope: Scope, name: bytes) -> str | None:
+    return next((value.decode("latin-1") for key, value in scope["headers"] if key == name), None)
+
+
+def _for_the_parser(refusal: Refusal) -> Exception:
+    """A refusal as the parser of forms lets it through."""
+    from starlette.exceptions import HTTPException
+
+    return HTTPException(refusal.status, refusal.problem, dict(refusal.headers))  # type: ignore[arg-type]
+
+
+async def _answer(refusal: Refusal, send: Send) -> None:
+    body = json.dumps(dataclasses.asdict(refusal.problem)).encode()
+    headers = {"content-type": "application/json", "content-length": str(len(body)), **refusal.headers}
+    encoded = [(name.lower().encode(), value.encode()) for name, value in headers.items()]
+    await send({"type": "http.response.start", "status": refusal.status, "headers": encoded})
+    await send({"type": "http.response.body", "body": body})

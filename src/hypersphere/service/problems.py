@@ -1,0 +1,107 @@
+"""What is wrong with a request, as the service says it: a status, a word for programs, a sentence for people."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from hypersphere.core import Failure
+from hypersphere.data import UnreadableImage
+from hypersphere.recognition import (
+    DegenerateLandmarks,
+    DuplicateTemplate,
+    FaceCountError,
+    GalleryMismatch,
+    GalleryUnavailable,
+    PhotoTooLarge,
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Problem:
+    """The body of every answer that is an error.
+
+    Args:
+        error: a word for programs.
+        message: a sentence for people.
+        photo: which of the photos it is about, from 1; None where it is about none.
+        faces: how many faces were found, where one was expected.
+        retry_after: after how many seconds to ask again.
+    """
+
+    error: str
+    message: str
+    photo: int | None = None
+    faces: int | None = None
+    retry_after: int | None = None
+
+
+class Refusal(Exception):
+    """A request that is refused.
+
+    Args:
+        status: of HTTP.
+        problem: the body.
+    """
+
+    def __init__(self, status: int, problem: Problem) -> None:
+        super().__init__(problem.message)
+        self.status = status
+        self.problem = problem
+
+    @property
+    def headers(self) -> Mapping[str, str]:
+        """What goes with the status."""
+        headers = {"WWW-Authenticate": "Bearer"} if self.status == 401 else {}
+        if self.problem.retry_after is not None:
+            headers["Retry-After"] = str(self.problem.retry_after)
+        return headers
+
+
+def refused(status: int, error: str, message: str, *, wait: float | None = None, photo: int | None = None) -> Refusal:
+    """A refusal; `wait` is in how many seconds to ask again."""
+    return Refusal(
+        status,
+        Problem(error=error, message=message, photo=photo, retry_after=None if wait is None else math.ceil(wait)),
+    )
+
+
+def refusal_of(problem: Exception, photo: int | None = None) -> Refusal | None:
+    """The refusal that an error of the library becomes; None where it is nothing that a client can be told.
+
+    Args:
+        problem: the error.
+        photo: which photo it came from, from 1.
+    """
+    if isinstance(problem, Refusal):
+        return problem
+    if isinstance(problem, FaceCountError):
+        found = "no face was found" if problem.count == 0 else f"{problem.count} faces were found"
+        message = f"photo {photo or 1}: {found}; expected one"
+        return Refusal(422, Problem(error="face_count", message=message, photo=photo, faces=problem.count))
+    for kind, status, word in (
+        (PhotoTooLarge, 413, "photo_too_large"),
+        (UnreadableImage, 415, "unreadable_photo"),
+        (DegenerateLandmarks, 422, "landmarks"),
+        (GalleryMismatch, 409, "gallery_mismatch"),
+        (DuplicateTemplate, 409, "duplicate"),
+        (ValueError, 422, "invalid"),
+    ):
+        if isinstance(problem, kind):
+            return refused(status, word, str(problem), photo=photo)
+    if isinstance(problem, GalleryUnavailable):
+        return unavailable()
+    if isinstance(problem, Failure):
+        return refused(500, "failure", "the work failed")
+    return None
+
+
+def unavailable() -> Refusal:
+    """The gallery does not answer."""
+    return refused(
+        503,
+        "gallery_unavailable",
+        "the gallery does not answer: it is not known whether there is a match, nor whether anything was stored",
+        wait=1,
+    )

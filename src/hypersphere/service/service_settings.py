@@ -1,0 +1,69 @@
+"""What a service is told when it starts."""
+
+from __future__ import annotations
+
+import ipaddress
+import os
+from dataclasses import dataclass, field
+
+from hypersphere.core import check_integer, check_positive
+
+MIN_TOKEN = 16
+"""Characters that a token needs at least: shorter ones can be guessed."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ServiceSettings:
+    """Who may ask for what, and how much.
+
+    Args:
+        host, port: where to listen.
+        token: what a client must send as `Authorization: Bearer TOKEN`; needed unless the host is this machine itself.
+        max_body: bytes that a request may have.
+        body_seconds: how long a client may take to send them.
+        rate, burst: requests a second that a client may send in the long run, and at once; a rate of 0 sets no limit.
+        failures: verifications in a row that may fail until a client must wait; 0 sets no limit.
+        lockout_seconds: how long it must wait then; each further failure doubles it, up to an hour.
+        parallel: photos that are computed at the same time; the number of cores by default.
+        waiting: requests that may wait for that; more are told to come again.
+        gallery_seconds: how long the gallery may take to answer.
+        state: the file that processes of one service share counts in; memory serves a single process.
+    """
+
+    host: str = "127.0.0.1"
+    port: int = 8000
+    token: str = field(default="", repr=False)
+    max_body: int = 10_000_000
+    body_seconds: float = 30.0
+    rate: float = 20.0
+    burst: int = 60
+    failures: int = 5
+    lockout_seconds: float = 30.0
+    parallel: int = field(default_factory=lambda: os.cpu_count() or 1)
+    waiting: int = 64
+    gallery_seconds: float = 2.0
+    state: str = ":memory:"
+
+    def __post_init__(self) -> None:
+        for name in ("max_body", "burst", "parallel", "waiting"):
+            check_integer(name, getattr(self, name), 1)
+        for name in ("body_seconds", "lockout_seconds", "gallery_seconds"):
+            check_positive(name, getattr(self, name))
+        check_integer("failures", self.failures, 0)
+        if self.rate:
+            check_positive("rate", self.rate)
+        if self.token and (len(self.token) < MIN_TOKEN or not self.token.isascii() or not self.token.isprintable()):
+            raise ValueError(f"the token must have at least {MIN_TOKEN} printable ASCII characters")
+        if not self.token and not is_loopback(self.host):
+            raise ValueError(
+                f"host={self.host!r} can be reached from other machines, so a token is needed: set HYPERSPHERE_TOKEN, "
+                "or give --token-file"
+            )
+
+
+def is_loopback(host: str) -> bool:
+    """Whether a host is this machine, reachable by nobody else."""
+    try:
+        return host == "localhost" or ipaddress.ip_address(host.strip("[]")).is_loopback
+    except ValueError:
+        return False
