@@ -5,6 +5,7 @@ import sys
 from pathlib import Path
 from types import ModuleType
 
+import numpy as np
 import pytest
 
 from hypersphere.data.augment import KINDS
@@ -70,3 +71,25 @@ def test_search_of_galleries_finds_what_faiss_finds(tmp_path: Path, monkeypatch:
     sizes = ["--templates", "300", "--engines", "sqlite", "--engine-templates", "50", "--dim", "32"]
     module.main([*sizes, "--rounds", "1", "--csv", str(rows)])
     assert len(rows.read_text().splitlines()) == 1 + 2 * 3 + 4
+
+
+def test_decisions_measures_pairs_searches_and_groups(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    from tests.recognition.made_up_people import PERSON, calibrated, vectors
+
+    decisions = script("decisions", monkeypatch)
+    made, people = calibrated(), decisions.People(vectors(), PERSON)
+    monkeypatch.setattr(made.table.__class__, "at", lambda table, _: table.thresholds[0])
+    several = np.unique(PERSON[people.several])
+    rows = [
+        *decisions.searched(people, made, several[:20], False),
+        *decisions.searched(people, made, several[:20], True),
+    ]
+    assert [row.measure for row in rows] == ["FPIR", "FNIR"] * 4
+    groups = list(decisions.grouped(people, made))
+    assert len(groups) == 2 * 3 * 4
+    assert all(0 <= row.low <= row.value <= row.high <= 1 for row in rows + groups)
+    names = [f"{person}/{person}_{k:04}.jpg" for k, person in enumerate(PERSON)]
+    lines = [f"{names[0]} {names[1]} 1", f"{names[0]} {names[-1]} 0", f"{names[1]} {names[-2]} 0"]
+    (tmp_path / "pairs.txt").write_text("\n".join(lines) + "\n")
+    found = list(decisions.verified(vectors(), names, tmp_path / "pairs.txt", made))
+    assert [row.measure for row in found] == ["FMR", "FNMR"] * 4

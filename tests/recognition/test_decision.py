@@ -20,6 +20,8 @@ def test_a_decision_says_what_it_rests_on() -> None:
         assert (found.model, found.contract) == ("0123456789abcdef", made.contract)
         assert found.as_dict()["liveness_checked"] is False
         assert str(found).startswith(("no match", "match")[match] + " at FMR 1e-02 [")
+    assert decide(1.0, made, fmr=0.05).fmr_at_score == 3 / made.table.impostors
+    assert decide(0.0, made, fmr=0.05).fmr_at_score == made.curve.fmr_at(0.0)
     with pytest.raises(ValueError, match="fmr=1e-09 is below"):
         decide(0.5, made, fmr=1e-9)
 

@@ -46,7 +46,7 @@ def _verified(options: argparse.Namespace) -> Results:
     decision = recognizer.decide(first.unit, second.unit, options.fmr)
     print(bold(str(decision)))
     print(f"  false-non-match rate  {decision.fnmr:.1%} [{decision.fnmr_low:.1%}, {decision.fnmr_high:.1%}]")
-    print(f"  at this score         false-match rate {decision.fmr_at_score:.1e}")
+    print(f"  at this score         false-match rate at most {decision.fmr_at_score:.1e}")
     print(f"  calibrated on         {decision.calibration}")
     print(f"  model                 {recognizer.model.name}, weights {decision.model}, contract {decision.contract}")
     note(hs.recognition.NO_LIVENESS)

@@ -69,12 +69,22 @@ def _average(rows: npt.NDArray[Any], components: Ints, threshold: float) -> Ints
         if len(members) == 1:
             found = np.zeros(1, np.int64)
         else:
-            block = rows[members].astype(np.float64)
-            distances = np.concatenate([1 - block[place + 1 :] @ block[place] for place in range(len(block) - 1)])
-            found = fcluster(linkage(distances, "average"), 1 - threshold, "distance") - 1
+            found = fcluster(linkage(_distances(rows[members]), "average"), 1 - threshold, "distance") - 1
         groups[members] = used + found
         used += int(found.max()) + 1
     return groups
+
+
+def _distances(rows: npt.NDArray[Any]) -> npt.NDArray[np.float64]:
+    """1 - cosine of every row with every later one, in one list."""
+    wide = rows.astype(np.float64)
+    found = np.empty(len(wide) * (len(wide) - 1) // 2)
+    start = 0
+    for place in range(len(wide) - 1):
+        end = start + len(wide) - 1 - place
+        found[start:end] = 1 - wide[place + 1 :] @ wide[place]
+        start = end
+    return found
 
 
 def _by_size(groups: Ints) -> Ints:

@@ -23,7 +23,8 @@ class Decision:
         fmr: false-match rate that the threshold was set for; the largest calibrated one that is not above the asked.
         fmr_low, fmr_high: 95 % interval of the false-match rate at the threshold, over people.
         fnmr, fnmr_low, fnmr_high: the false-non-match rate there.
-        fmr_at_score: the false-match rate of a threshold at this score, rounded down to an edge of the histograms.
+        fmr_at_score: the false-match rate of a threshold at this score is at most so large: at the next edge of the
+            histograms below, and not below 3 / pairs.
         llr: log-likelihood ratio of the score, natural: above 0 it is likelier for one person than for two.
         indicative: the rate rests on fewer than 30 expected false matches.
         calibration: which people the rates were measured on, in words.
@@ -156,7 +157,7 @@ def decide(score: float, calibration: Calibration, fmr: float = 1e-3) -> Decisio
         fnmr=row.fnmr,
         fnmr_low=row.fnmr_low,
         fnmr_high=row.fnmr_high,
-        fmr_at_score=calibration.curve.fmr_at(score),
+        fmr_at_score=max(calibration.curve.fmr_at(score), 3 / calibration.table.impostors),
         llr=calibration.llr.at(score),
         indicative=row.indicative,
         **_origin(calibration),

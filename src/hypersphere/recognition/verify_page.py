@@ -38,7 +38,8 @@ def write_verify_page(
         model: its name.
     """
     table = calibration.table
-    page = Page("Match" if decision.match else "No match", f"{decision}.")
+    verdict, _, rest = str(decision).partition(" at ")
+    page = Page(verdict.capitalize(), f"At {rest}.")
     page.text(f"{NO_LIVENESS[0].upper()}{NO_LIVENESS[1:]}.")
     shown = [(marked_photo(each.photo, each.face), each.name) for each in portraits if each.face is not None]
     page.heading("Photos")
@@ -72,7 +73,7 @@ def _rows(decision: Decision) -> list[list[str]]:
         ["threshold", f"{decision.threshold:.4f}", ""],
         ["false-match rate", f"{decision.fmr:.0e}{hint}", f"{decision.fmr_low:.1e} to {decision.fmr_high:.1e}"],
         ["false-non-match rate", f"{decision.fnmr:.1%}", f"{decision.fnmr_low:.1%} to {decision.fnmr_high:.1%}"],
-        ["false-match rate at this score", f"{decision.fmr_at_score:.1e}", ""],
+        ["false-match rate at this score", f"at most {decision.fmr_at_score:.1e}", ""],
         ["log-likelihood ratio (natural)", f"{decision.llr:+.2f}", ""],
     ]
 
@@ -97,7 +98,7 @@ def _det(decision: Decision, calibration: Calibration) -> Figure:
     axes = figure.axes[0]
     at = max(float(curve.fmr[place]), 0.5 / table.impostors), max(float(curve.fnmr[place]), 0.5 / table.genuine)
     axes.plot(*at, "o", color=_MARK, label="a threshold at this score")
-    axes.legend(loc="upper right", fontsize=8)
+    axes.legend(loc="lower left", fontsize=8)
     return figure
 
 
