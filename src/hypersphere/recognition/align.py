@@ -10,6 +10,7 @@ from types import MappingProxyType
 import numpy as np
 import numpy.typing as npt
 import torch
+from torch import Tensor
 from torch.nn import functional
 
 from hypersphere.core import nearest
@@ -123,7 +124,7 @@ def align_face(image: Image, landmarks: npt.ArrayLike, target: str | AlignmentTa
         )
     linear = np.linalg.inv(forward[:, :2])
     backward = np.column_stack([linear, -linear @ forward[:, 2]])
-    return _warp(*_reduced(image, backward, wanted.size), wanted.size)
+    return _warp(image, backward, wanted.size)
 
 
 def alignment_target(name: str) -> AlignmentTarget:
@@ -133,41 +134,41 @@ def alignment_target(name: str) -> AlignmentTarget:
     return ALIGNMENT_TARGETS[name]
 
 
-def _reduced(image: Image, backward: Points, size: tuple[int, int]) -> tuple[Image, Points]:
-    """Make the part of a photo that a crop shows smaller by a whole number, so that bilinear sampling loses nothing."""
-    factor = int(math.hypot(*backward[:, 0]))
-    if factor < 2:
-        return image, backward
+def _warp(image: Image, backward: Points, size: tuple[int, int]) -> Image:
+    """Sample a photo where an affine map of the crop's pixels points, bilinear, black outside."""
+    height, width = size
+    planes, backward = _part(image, backward, size)
+    if 0 in planes.shape:
+        return np.zeros((*size, image.shape[2]), np.uint8)
+    y, x = np.mgrid[:height, :width]
+    places = backward @ np.stack([x.ravel(), y.ravel(), np.ones(height * width)])
+    shares = (2 * places + 1) / np.array([[planes.shape[3]], [planes.shape[2]]]) - 1
+    grid = torch.from_numpy(shares.T.astype(np.float32)).view(1, height, width, 2)
+    sampled = functional.grid_sample(planes, grid, align_corners=False)
+    crop: Image = sampled[0].round().byte().permute(1, 2, 0).contiguous().numpy()
+    return crop
+
+
+def _part(image: Image, backward: Points, size: tuple[int, int]) -> tuple[Tensor, Points]:
+    """Return the part of a photo that a crop shows as (1, C, H, W), and the map into it.
+
+    A part more than twice as large as the crop is made smaller by a whole number, so that bilinear sampling loses
+    nothing.
+    """
+    factor = max(1, int(math.hypot(*backward[:, 0])))
     height, width = size
     corners = np.array([[0, 0, 1], [width, 0, 1], [0, height, 1], [width, height, 1]]) @ backward.T
     x0, y0 = np.maximum(np.floor(corners.min(axis=0)).astype(int) - factor, 0)
-    x1, y1 = np.ceil(corners.max(axis=0)).astype(int) + factor
+    x1, y1 = np.maximum(np.ceil(corners.max(axis=0)).astype(int) + factor + 1, 0)
     part = image[y0:y1, x0:x1]
+    moved = backward - np.array([[0, 0, x0], [0, 0, y0]])
+    planes = torch.from_numpy(part.astype(np.float32)).permute(2, 0, 1)[None]
+    if factor == 1:
+        return planes, moved
     rows, columns = (max(side // factor, 1) for side in part.shape[:2])
-    part = part[: rows * factor, : columns * factor]
-    planes = torch.from_numpy(part.copy()).permute(2, 0, 1)[None].float()
-    small = functional.interpolate(planes, (rows, columns), mode="bilinear", antialias=True)
-    moved = backward.copy()
-    moved[:, 2] -= x0, y0
-    moved[:, 2] += 0.5
-    moved /= np.array([[part.shape[1] / columns], [part.shape[0] / rows]])
-    moved[:, 2] -= 0.5
-    return small[0].round().byte().permute(1, 2, 0).numpy(), moved
-
-
-def _warp(image: Image, backward: Points, size: tuple[int, int]) -> Image:
-    """Sample an image where an affine map of the crop's pixels points, bilinear in float64, black outside."""
-    height, width = size
-    y, x = np.mgrid[:height, :width]
-    places = backward @ np.stack([x.ravel(), y.ravel(), np.ones(height * width)])
-    before = np.floor(places)
-    share = places - before
-    total = np.zeros((height * width, image.shape[2]))
-    for right in (0, 1):
-        for below in (0, 1):
-            column, row = (before + np.array([[right], [below]])).astype(np.int64)
-            weight = np.abs(1 - right - share[0]) * np.abs(1 - below - share[1])
-            weight *= (column >= 0) & (column < image.shape[1]) & (row >= 0) & (row < image.shape[0])
-            pixels = image[row.clip(0, image.shape[0] - 1), column.clip(0, image.shape[1] - 1)]
-            total += pixels * weight[:, None]
-    return np.rint(total).astype(np.uint8).reshape(height, width, -1)
+    kept = planes[:, :, : rows * factor, : columns * factor]
+    shrink = np.array([[kept.shape[3] / columns], [kept.shape[2] / rows]])
+    half = np.array([[0, 0, 0.5]])
+    return functional.interpolate(kept, (rows, columns), mode="bilinear", antialias=True), (
+        moved + half
+    ) / shrink - half

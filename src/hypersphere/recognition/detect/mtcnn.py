@@ -31,11 +31,11 @@ REFINED, FINAL = 24, 48
 _MEAN, _SCALE = 127.5, 1 / 128
 _FIRST_PIXEL = 1
 """O-Net learned landmarks from data that count pixels from 1, as Matlab does: what it calls 1 is our 0."""
-_OVERLAP = 0.7
-"""Share of the union (at last: of the smaller box) from which on two candidates are one."""
+_PROPOSED_OVERLAP, _OVERLAP = 0.5, 0.7
+"""Share of the union (at last: of the smaller box) from which on two candidates are one, after P-Net and later."""
 _AT_ONCE = 2**22
 """Pixels of photos whose pyramids are held at once; a larger photo is alone."""
-_WINDOWS_AT_ONCE, _REFINED_AT_ONCE, _FINAL_AT_ONCE = 2**16, 32, 8
+_WINDOWS_AT_ONCE, _REFINED_AT_ONCE, _FINAL_AT_ONCE = 2**16, 16, 8
 """Pixels that P-Net, and crops that R-Net and O-Net take in one run: what a core's cache holds."""
 
 
@@ -137,7 +137,7 @@ class Mtcnn:
                     found = self._propose(pixels, stack.shape[2:])
                     proposed.append(_Candidates(found.boxes, found.scores, np.asarray(group)[found.owner]))
         candidates = _joined(proposed)
-        candidates = candidates[candidates.suppressed(_OVERLAP)]
+        candidates = candidates[candidates.suppressed(_PROPOSED_OVERLAP)]
         if len(candidates.scores):
             candidates = self._refine(pyramids, candidates)
         return self._finish(pyramids, candidates) if len(candidates.scores) else [[] for _ in images]
