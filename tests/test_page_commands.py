@@ -30,10 +30,10 @@ SMALLER = {
 
 
 def write_photos(folder: Path) -> None:
-    """Write four painted photos of each of ten people, two portraits of 112 x 112, and photos of a drawn face."""
-    faces = PocketFaces(num_identities=len(PEOPLE), images_per_identity=4, size=48)
+    """Write two painted photos of each of ten people, two portraits of 112 x 112, and photos of a drawn face."""
+    faces = PocketFaces(num_identities=len(PEOPLE), images_per_identity=2, size=48)
     for index, label in enumerate(np.asarray(faces.labels).tolist()):
-        path = folder / "photos" / PEOPLE[label] / f"{index % 4 + 1}.jpg"
+        path = folder / "photos" / PEOPLE[label] / f"{index % 2 + 1}.jpg"
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(encode(faces.read(index), 95))
     portraits = PocketFaces(num_identities=2, images_per_identity=1, size=112)
@@ -86,7 +86,7 @@ def test_a_page_runs_from_top_to_bottom(
             assert run_command(text) == 0, (text, capsys.readouterr().err)
     if page == "README.md":
         assert float((scope["vectors"] - scope["again"]).abs().max()) < 1e-5
-        assert len(np.load("photos.npy")) == len(Path("photos.txt").read_text().splitlines()) == 4 * len(PEOPLE)
+        assert len(np.load("photos.npy")) == len(Path("photos.txt").read_text().splitlines()) == 2 * len(PEOPLE)
         assert "cosine" in capsys.readouterr().out, "the parity report is not printed"
 
 
