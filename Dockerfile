@@ -1,4 +1,7 @@
-# The command on a CPU:  docker build -t hypersphere . && docker run --rm -v "$PWD:/data" hypersphere train --list
+# The service on a CPU, with its gallery in the current folder; clients send the token:
+#   docker build -t hypersphere .
+#   docker run --rm -p 127.0.0.1:8000:8000 -e HYPERSPHERE_TOKEN -v "$PWD:/data" hypersphere
+# Any other command:  docker run --rm -v "$PWD:/data" hypersphere train --list
 # For a GPU run with --gpus all. --build-arg TORCH_INDEX=URL takes torch from another index, such as that of its smaller CPU builds.
 FROM python:3.12-slim
 
@@ -9,10 +12,11 @@ COPY pyproject.toml MANIFEST.in README.md CHANGELOG.md CITATION.cff SECURITY.md 
 COPY src /src/src
 COPY recipes /src/recipes
 COPY docs/reproduction/results /src/docs/reproduction/results
-RUN pip install --no-cache-dir "/src[plots,fast-images,models]" && rm -r /src
+RUN pip install --no-cache-dir "/src[plots,fast-images,service]" && rm -r /src
 
 RUN useradd --create-home hypersphere && install -d -o hypersphere /data
 USER hypersphere
 WORKDIR /data
+EXPOSE 8000
 ENTRYPOINT ["hypersphere"]
-CMD ["--help"]
+CMD ["serve", "--host", "0.0.0.0", "--gallery", "/data/people.db"]

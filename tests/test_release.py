@@ -1,6 +1,7 @@
 """What is public is written down, and the files of a release agree with the code."""
 
 import importlib
+import json
 import re
 from pathlib import Path
 from typing import Any
@@ -8,6 +9,7 @@ from typing import Any
 import pytest
 
 from hypersphere import __version__
+from hypersphere.cli.main import build_parser
 from tools import exported_names
 
 ROOT = Path(__file__).parents[1]
@@ -79,5 +81,7 @@ def test_the_image_copies_what_there_is() -> None:
     lines = re.findall(r"^COPY (.*)$", (ROOT / "Dockerfile").read_text(), flags=re.MULTILINE)
     for source in (word for line in lines for word in line.split()[:-1]):
         assert (ROOT / source).exists(), source
+    (command,) = re.findall(r"^CMD (.*)$", (ROOT / "Dockerfile").read_text(), flags=re.MULTILINE)
+    assert build_parser().parse_args(json.loads(command)).host == "0.0.0.0"
     manifest = (ROOT / "MANIFEST.in").read_text().splitlines()[0].split()[1:]
     assert all((ROOT / name).is_file() for name in manifest)
