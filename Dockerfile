@@ -12,6 +12,7 @@ COPY pyproject.toml MANIFEST.in README.md CHANGELOG.md CITATION.cff SECURITY.md 
 COPY src /src/src
 COPY recipes /src/recipes
 COPY docs/reproduction/results /src/docs/reproduction/results
+COPY docs/law.md /src/docs/law.md
 RUN pip install --no-cache-dir "/src[plots,fast-images,service]" && rm -r /src
 
 RUN useradd --create-home hypersphere && install -d -o hypersphere /data

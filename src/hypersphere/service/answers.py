@@ -158,7 +158,7 @@ def rounded_down(score: float) -> float:
         >>> rounded_down(0.5876), rounded_down(-0.001)
         (0.58, -0.01)
     """
-    return round(math.floor(score / STEP + 1e-9) * STEP, 2)
+    return round(math.floor(score / STEP + 1e-4) * STEP, 2)
 
 
 def verification(decision: Decision, portraits: list[Portrait], calibration: Calibration, crops: bool) -> Verification:

@@ -183,8 +183,9 @@ def _for_the_parser(refusal: Refusal) -> Exception:
 
 
 async def _answer(refusal: Refusal, send: Send) -> None:
+    """Answer without the application, and close the connection: the body was not read."""
     body = json.dumps(dataclasses.asdict(refusal.problem)).encode()
-    headers = {"content-type": "application/json", "content-length": str(len(body)), **refusal.headers}
-    encoded = [(name.lower().encode(), value.encode()) for name, value in headers.items()]
+    headers = {"content-type": "application/json", "content-length": str(len(body)), "Connection": "close"}
+    encoded = [(name.lower().encode(), value.encode()) for name, value in (headers | dict(refusal.headers)).items()]
     await send({"type": "http.response.start", "status": refusal.status, "headers": encoded})
     await send({"type": "http.response.body", "body": body})

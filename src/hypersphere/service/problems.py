@@ -52,8 +52,10 @@ class Refusal(Exception):
 
     @property
     def headers(self) -> Mapping[str, str]:
-        """What goes with the status."""
+        """What goes with the status; where a body was not read to its end, the connection is closed."""
         headers = {"WWW-Authenticate": "Bearer"} if self.status == 401 else {}
+        if self.status in (408, 413):
+            headers["Connection"] = "close"
         if self.problem.retry_after is not None:
             headers["Retry-After"] = str(self.problem.retry_after)
         return headers

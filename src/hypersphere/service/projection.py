@@ -45,7 +45,7 @@ def project(records: Iterable[Record], dim: int) -> Projection:
     """Project at most `MOST_POINTS` templates, without those that have expired.
 
     With the singular values sigma of the templates as rows, axis k holds the share sigma_k^2 / sum of sigma^2. The sign
-    of an axis is such that its largest entry is above zero.
+    of an axis is such that the templates' sum is on its positive side.
 
     Args:
         records: of a gallery.
@@ -58,7 +58,7 @@ def project(records: Iterable[Record], dim: int) -> Projection:
         return Projection(points=(), shares=(0.0, 0.0, 0.0), shown=0)
     unit = unpacked([record.vector for record in chosen], dim).astype(np.float64)
     _, sizes, axes = np.linalg.svd(unit, full_matrices=False)
-    signs = np.sign(axes[np.arange(len(axes)), np.abs(axes).argmax(axis=1)])
+    signs = np.where(axes @ unit.sum(axis=0) < 0, -1.0, 1.0)
     at = np.zeros((len(unit), 3))
     shares = np.zeros(3)
     used = min(3, len(axes))

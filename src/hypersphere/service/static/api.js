@@ -1,0 +1,87 @@
+// Questions to the service this page came from, and to nobody else.
+
+let token = "";
+let askForToken = () => {};
+
+export class Problem extends Error {
+  constructor(body, status) {
+    super(body.message ?? `the service answered ${status}`);
+    this.body = body;
+    this.status = status;
+  }
+}
+
+export function onTokenNeeded(handler) {
+  askForToken = handler;
+}
+
+export function useToken(value) {
+  token = value;
+}
+
+export async function ask(path, { method = "GET", form = null, headers = {} } = {}) {
+  const sent = token ? { ...headers, Authorization: `Bearer ${token}` } : headers;
+  let answer;
+  try {
+    answer = await fetch(path, { method, body: form, headers: sent });
+  } catch {
+    throw new Problem({ message: "the service does not answer" }, 0);
+  }
+  const body = await answer.json().catch(() => ({}));
+  if (answer.status === 401 || (answer.status === 403 && body.error === "token")) askForToken();
+  if (!answer.ok) throw new Problem(body, answer.status);
+  return body;
+}
+
+// Whatever comes from a user or the service is set as text.
+export function element(name, properties = {}, ...children) {
+  const made = document.createElement(name);
+  for (const [key, value] of Object.entries(properties)) {
+    if (key in made) made[key] = value;
+    else made.setAttribute(key, value);
+  }
+  made.append(...children);
+  return made;
+}
+
+export function svg(name, attributes = {}, text = "") {
+  const made = document.createElementNS("http://www.w3.org/2000/svg", name);
+  for (const [key, value] of Object.entries(attributes)) made.setAttribute(key, value);
+  if (text) made.textContent = text;
+  return made;
+}
+
+export function say(place, kind, headline, ...lines) {
+  place.className = kind ? `answer ${kind}` : "answer";
+  place.replaceChildren(...(headline ? [element("strong", { textContent: headline })] : []),
+    ...lines.filter(Boolean).map((line) => element("small", { textContent: line })));
+}
+
+export function complain(place, error) {
+  if (!(error instanceof Problem)) throw error;
+  const wait = error.body.retry_after;
+  say(place, "wrong", "", error.message, wait ? `Try again in ${wait} s.` : "");
+}
+
+export async function busy(button, place, work) {
+  button.disabled = true;
+  say(place, "", "", "…");
+  try {
+    return await work();
+  } catch (error) {
+    complain(place, error);
+    return null;
+  } finally {
+    button.disabled = false;
+  }
+}
+
+export function rate(value) {
+  if (value === null || value === undefined) return "–";
+  if (value === 0) return "0";
+  return value >= 0.0001 ? `${Number((100 * value).toPrecision(3))} %` : value.toExponential(1);
+}
+
+export function power(value) {
+  return value === 1 ? "1" : value.toExponential(0);
+}

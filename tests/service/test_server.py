@@ -1,0 +1,126 @@
+"""The service as a process that listens: its command, slow clients, bodies without end."""
+
+import contextlib
+import http.client
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from hypersphere.cli import main
+from hypersphere.data import encode
+from tests.recognition.drawn import drawn_photo
+
+ROOT = Path(__file__).parents[2]
+TOKEN = "a token of many characters"
+
+
+@pytest.fixture(scope="module")
+def port(tmp_path_factory: pytest.TempPathFactory) -> Iterator[int]:
+    """A service of the command, with MTCNN and a token of a file."""
+    folder = tmp_path_factory.mktemp("served")
+    (folder / "token").write_text(f"{TOKEN}\n")
+    words = ["serve", "--gallery", "people.db", "--port", "0", "--host", "127.0.0.1", "--token-file", "token"]
+    environment = {**os.environ, "PYTHONPATH": str(ROOT / "src"), "OMP_NUM_THREADS": "1"}
+    with subprocess.Popen(
+        [sys.executable, "-m", "hypersphere", *words, "--rate", "0", "-q"],
+        cwd=folder,
+        env=environment,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as process:
+        assert process.stdout is not None
+        line = process.stdout.readline()
+        assert line.endswith("/ (needs the token)\n"), process.stderr.read() if process.stderr else line
+        yield int(line.split("/ ")[0].rpartition(":")[2])
+        process.send_signal(signal.SIGTERM)
+        _, said = process.communicate(timeout=60)
+        events = [json.loads(line) for line in said.splitlines() if line.startswith("{")]
+        assert {"request", "purge"} <= {each["event"] for each in events}
+        assert "Traceback" not in said
+        assert TOKEN not in said
+
+
+def ask(port: int, method: str, path: str, body: bytes = b"", headers: dict[str, str] | None = None) -> tuple[int, str]:
+    with contextlib.closing(http.client.HTTPConnection("127.0.0.1", port, timeout=60)) as connection:
+        connection.request(method, path, body, {"Authorization": f"Bearer {TOKEN}", **(headers or {})})
+        answer = connection.getresponse()
+        return answer.status, answer.read().decode()
+
+
+def form(**photos: bytes) -> tuple[bytes, dict[str, str]]:
+    parts = [
+        b'--x\r\nContent-Disposition: form-data; name="%s"; filename="p"\r\n\r\n%s\r\n' % (name.encode(), photo)
+        for name, photo in photos.items()
+    ]
+    return b"".join(parts) + b"--x--\r\n", {"Content-Type": "multipart/form-data; boundary=x"}
+
+
+def test_the_command_serves_drawn_faces(port: int) -> None:
+    one, none = encode(drawn_photo()), encode(drawn_photo(faces=()))
+    status, text = ask(port, "POST", "/v1/verify", *form(first=one, second=one))
+    assert status == 200
+    assert json.loads(text)["decision"]["match"]
+    status, text = ask(port, "POST", "/v1/verify", *form(first=one, second=none))
+    assert (status, json.loads(text)["faces"]) == (422, 0)
+    assert ask(port, "GET", "/v1/gallery", headers={"Authorization": "Bearer wrong wrong wrong"})[0] == 403
+    assert "<title>hypersphere" in ask(port, "GET", "/")[1]
+
+
+def test_two_hundred_slow_clients_keep_nobody_waiting(port: int) -> None:
+    begun = b"POST /v1/identify HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer " + TOKEN.encode() + b"\r\n"
+    with contextlib.ExitStack() as stack:
+        slow = [stack.enter_context(socket.create_connection(("127.0.0.1", port))) for _ in range(200)]
+        for number, client in enumerate(slow):
+            half = (
+                b"Content-Length: 1000\r\nContent-Type: multipart/form-data; boundary=x\r\n\r\n--x"
+                if number % 2
+                else b""
+            )
+            client.sendall(begun + half)
+        assert [ask(port, "GET", "/v1/gallery")[0] for _ in range(20)] == [200] * 20
+        for client in slow:
+            client.sendall(b"X")
+        assert ask(port, "GET", "/healthz")[0] == 200
+
+
+def test_a_body_without_end_is_cut(port: int) -> None:
+    sent = 0
+    with socket.create_connection(("127.0.0.1", port), timeout=60) as client:
+        client.sendall(
+            b"POST /v1/identify HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\nAuthorization: Bearer "
+            + TOKEN.encode()
+            + b"\r\nContent-Type: multipart/form-data; boundary=x\r\n\r\n"
+        )
+        start = b'--x\r\nContent-Disposition: form-data; name="photo"; filename="p"\r\n\r\n'
+        client.sendall(b"%x\r\n%s\r\n" % (len(start), start))
+        piece = b"10000\r\n" + b"\0" * 65_536 + b"\r\n"
+        with contextlib.suppress(BrokenPipeError, ConnectionResetError):
+            while sent < 40_000_000:
+                client.sendall(piece)
+                sent += 65_536
+        assert sent < 40_000_000, "the service goes on reading"
+    assert ask(port, "GET", "/healthz")[0] == 200
+
+
+def test_the_command_refuses(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("HYPERSPHERE_TOKEN", raising=False)
+    gallery = str(tmp_path / "people.db")
+    assert main(["serve", "--host", "0.0.0.0", "--gallery", gallery]) == 2
+    assert "a token is needed: set HYPERSPHERE_TOKEN, or give --token-file" in capsys.readouterr().err
+    (tmp_path / "empty").write_text("\n")
+    assert main(["serve", "--token-file", str(tmp_path / "empty")]) == 2
+    assert "holds no token" in capsys.readouterr().err
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = str(taken.getsockname()[1])
+        assert main(["serve", "--port", port, "--gallery", gallery]) == 1
+    assert f"127.0.0.1:{port}: Address already in use" in capsys.readouterr().err
