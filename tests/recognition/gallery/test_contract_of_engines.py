@@ -64,7 +64,7 @@ def test_new_ids_are_unique_and_rise(made: Made) -> None:
 
 def test_a_key_is_enrolled_once(made: Made) -> None:
     row = units(1)[0]
-    ids = {made.gallery.enroll("Ada", row, key="first", metadata={"site": "x"}) for _ in range(10)}
+    ids = {made.gallery.enroll("Ada", row, key="first", metadata={"site": "x"}) for _ in range(100)}
     assert ids == {"first"}
     assert made.gallery.info().size == 1
     assert [entry.action for entry in made.gallery.audit()] == ["enroll"]

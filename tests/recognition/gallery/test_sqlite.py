@@ -240,6 +240,20 @@ def test_a_removed_or_replaced_file_takes_nothing_more(gallery: Gallery, path: P
         gallery.search(rows)
 
 
+def test_a_writer_that_does_not_end_is_not_waited_for_for_ever(gallery: Gallery, path: Path) -> None:
+    gallery.enroll("Ada", units(1)[0])
+    gallery._connection.execute("PRAGMA busy_timeout = 50")  # type: ignore[attr-defined]
+    other = sqlite3.connect(path, isolation_level=None)
+    other.execute("BEGIN IMMEDIATE")
+    with pytest.raises(GalleryUnavailable, match="locked"):
+        gallery.enroll("Bob", units(2)[1])
+    assert gallery.search(units(1), 1)[0][0].subject == "Ada"
+    other.execute("ROLLBACK")
+    other.close()
+    gallery.enroll("Bob", units(2)[1])
+    assert gallery.info().size == 2
+
+
 def test_a_failed_transaction_changes_nothing(gallery: Gallery) -> None:
     rows = units(3)
     gallery.enroll("Ada", rows[0], key="a")

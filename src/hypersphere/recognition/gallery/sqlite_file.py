@@ -18,9 +18,8 @@ COLUMNS = "id, subject, vector, metadata, consent, enrolled, expires"
 _APPLICATION = 0x48535047
 _FORMAT = 1
 _PAGE = 16384
-_WAIT = 10.0
-"""Seconds to wait for another writer."""
-_TYPES = ((str,), (str,), (bytes,), (str,), (str,), (float,), (float, type(None)))
+_WAIT = 20.0
+"""Seconds to wait for other writers: of eight that never pause, one may wait for several."""
 _ROW = """
     seq INTEGER PRIMARY KEY AUTOINCREMENT, id TEXT NOT NULL, subject TEXT NOT NULL, vector BLOB NOT NULL,
     metadata TEXT NOT NULL, consent TEXT NOT NULL, enrolled REAL NOT NULL, expires REAL, digest BLOB NOT NULL"""
@@ -102,10 +101,10 @@ def as_row(record: Record) -> tuple[Any, ...]:
 
 def as_record(values: tuple[Any, ...], width: int) -> Record | None:
     """The record of a row of `COLUMNS` and digest; None if it is damaged."""
-    *parts, digest = values
-    if not all(isinstance(part, kinds) for part, kinds in zip(parts, _TYPES, strict=True)):
+    name, subject, vector, metadata, consent, enrolled, expires, digest = values
+    words, times = (name, subject, metadata, consent), (enrolled, 0.0 if expires is None else expires)
+    if {*map(type, words)} != {str} or {*map(type, times)} != {float} or type(vector) is not bytes:
         return None
-    name, subject, vector, metadata, consent, enrolled, expires = parts
     record = Record(
         id=name, subject=subject, vector=vector, metadata=metadata, consent=consent, enrolled=enrolled, expires=expires
     )

@@ -45,15 +45,13 @@ class Record:
 
     @property
     def digest(self) -> bytes:
-        """SHA-256 over all of it: each part with its length before it."""
-        ends = struct.pack("<d", self.enrolled), b"" if self.expires is None else struct.pack("<d", self.expires)
-        words = (
-            part.encode("utf-8", "surrogateescape") for part in (self.id, self.subject, self.metadata, self.consent)
-        )
-        summed = hashlib.sha256()
-        for part in (*words, self.vector, *ends):
-            summed.update(struct.pack("<q", len(part)) + part)
-        return summed.digest()
+        """SHA-256 over all of it, the lengths of its parts first."""
+        times = struct.pack("<d", self.enrolled), b"" if self.expires is None else struct.pack("<d", self.expires)
+        words = [
+            text.encode("utf-8", "surrogateescape") for text in (self.id, self.subject, self.metadata, self.consent)
+        ]
+        parts = (*words, self.vector, *times)
+        return hashlib.sha256(b"".join((struct.pack("<7q", *map(len, parts)), *parts))).digest()
 
     def same_template(self, other: Record) -> bool:
         """Whether both say the same of the same person; when they were enrolled does not count."""
