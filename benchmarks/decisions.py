@@ -24,6 +24,7 @@ from hypersphere.evaluation.protocols import read_pairs
 from hypersphere.evaluation.statistics.bootstrap import bootstrap_pairs
 from hypersphere.recognition import (
     Calibration,
+    DegenerateLandmarks,
     FaceCountError,
     Recognizer,
     cluster_faces,
@@ -142,7 +143,7 @@ def from_photos(photos: Path, people: People, names: list[str], calibration: Cal
         try:
             found[name] = recognizer.embed(source.read(index))
             failed.append(False)
-        except FaceCountError:
+        except (FaceCountError, DegenerateLandmarks):
             failed.append(True)
     yield row("find a face on a photo", "", 0.0, "failed", bootstrap_mean(np.array(failed)))
     both = [name for name in found if name in place]

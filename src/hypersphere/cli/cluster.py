@@ -25,7 +25,7 @@ def add_command(commands: Any) -> None:
     )
     parser.add_argument("photos", type=Path, metavar="PHOTOS", help="folder, .tar or folder of them, list, or .rec")
     parser.add_argument(
-        "--fmr", type=float, default=1e-4, metavar="RATE", help="false-match rate of one pair (%(default)s)"
+        "--fmr", type=float, default=1e-3, metavar="RATE", help="false-match rate of one pair (%(default)s)"
     )
     parser.add_argument(
         "--linkage",
