@@ -136,10 +136,21 @@ def test_enrol_identify_forget(enrolled: Recognizer, crops: list[Image]) -> None
 
 def test_an_empty_gallery_matches_nobody(starter: hs.Embedder, crops: list[Image], tmp_path: Path) -> None:
     with recognizer(starter, gallery=tmp_path / "empty.db") as empty:
+        assert empty.gallery.size() == 0
         found = empty.identify(crops[0], fpir=0.01)
     assert not found.match
     assert "no match at FPIR 1e-02" in str(found)
     assert "with N = 0" in str(found)
+    assert str(found).endswith("; the gallery is empty")
+
+
+def test_a_search_makes_no_gallery(starter: hs.Embedder, crops: list[Image], tmp_path: Path) -> None:
+    with recognizer(starter, gallery=tmp_path / "peopel.db") as mistaken:
+        with pytest.raises(ValueError, match="peopel.db: there is no such gallery"):
+            mistaken.identify(crops[0])
+        with pytest.raises(ValueError, match="there is no such gallery"):
+            mistaken.forget("Ada")
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_several_photos_make_one_template(enrolled: Recognizer, crops: list[Image]) -> None:

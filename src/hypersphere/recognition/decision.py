@@ -129,6 +129,7 @@ class IdentificationDecision:
         )
         if not self.candidates:
             best = "" if self.best_score is None else f"; the best score is {self.best_score:.3f}"
+            best = best if self.gallery_size else "; the gallery is empty"
             return f"no match {where}{best}"
         listed = ", ".join(f"{each.subject} ({each.score:.3f}, LLR {each.llr:+.1f})" for each in self.candidates)
         return f"match {where}: {listed}"

@@ -41,7 +41,7 @@ class FaceCountError(ValueError):
     def __init__(self, photo: str, count: int) -> None:
         self.count = count
         found = "no face was found" if count == 0 else f"{count} faces were found"
-        hint = "" if count == 0 else " (face='largest' takes the largest)"
+        hint = "" if count == 0 else " (face='largest', or --face largest, takes the largest)"
         super().__init__(f"{photo}: {found}; expected one{hint}")
 
 
@@ -119,11 +119,15 @@ class Recognizer:
 
     @property
     def gallery(self) -> Gallery:
-        """The gallery, opened when it is first used."""
+        """The gallery, opened when it is first used, and made if there is none."""
+        return self._open_gallery(create=True)
+
+    def _open_gallery(self, *, create: bool) -> Gallery:
+        """The gallery; whoever searches or forgets in one that does not exist has mistaken its address."""
         if self._gallery is None:
             raise ValueError("gallery is missing: Recognizer(gallery='people.db') enrols and identifies")
         if isinstance(self._gallery, str | Path):
-            self._gallery = open_gallery(str(self._gallery), contract=self.contract, create=True)
+            self._gallery = open_gallery(str(self._gallery), contract=self.contract, create=create)
         return self._gallery
 
     def close(self) -> None:
@@ -245,14 +249,15 @@ class Recognizer:
         self, unit: npt.NDArray[np.float32], fpir: float = 1e-2, *, where: dict[str, str] | None = None
     ) -> IdentificationDecision:
         """`identify` of an embedding."""
-        size = self.gallery.size()
-        found = self.gallery.search(unit[None], k=_CANDIDATES, where=where)[0] if size else []
+        gallery = self._open_gallery(create=False)
+        size = gallery.size()
+        found = gallery.search(unit[None], k=_CANDIDATES, where=where)[0] if size else []
         scores = [(each.subject, each.score) for each in found]
-        return decide_search(scores, size, self.calibration, fpir, miss_rate=self.gallery.miss_rate())
+        return decide_search(scores, size, self.calibration, fpir, miss_rate=gallery.miss_rate())
 
     def forget(self, name: str) -> int:
         """Remove a subject from the gallery; returns how many templates are gone."""
-        return self.gallery.forget(name)
+        return self._open_gallery(create=False).forget(name)
 
 
 def default_gallery() -> Path:
