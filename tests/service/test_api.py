@@ -57,7 +57,7 @@ def test_what_follows_from_a_score_follows_from_the_rounded_one(client: TestClie
     decision = verify(client, painted(1), painted(1, 1)).json()["decision"]
     llr = recognizer.calibration.llr
     assert decision["llr"] == round(min(llr.high, max(llr.low, llr.slope * decision["score"] + llr.offset)), 1)
-    assert decision["fmr_at_score"] == recognizer.calibration.curve.fmr_at(decision["score"] + 1e-9)
+    assert decision["fmr_at_score"] == recognizer.calibration.fmr_at(decision["score"] + 1e-9)
 
 
 def test_enrol_identify_forget(client: TestClient) -> None:
@@ -177,7 +177,7 @@ def test_a_gallery_that_does_not_answer_is_503(client: TestClient, recognizer: R
 
 def test_a_gallery_that_hangs_is_503(service: Service, recognizer: Recognizer, monkeypatch: pytest.MonkeyPatch) -> None:
     client, release = service(gallery_seconds=0.05), threading.Event()
-    monkeypatch.setattr(recognizer.gallery, "info", lambda: release.wait(20))
+    monkeypatch.setattr(recognizer.gallery, "size", lambda: release.wait(20))
     answer = identify(client, painted(2))
     release.set()
     assert (answer.status_code, answer.json()["error"]) == (503, "gallery_unavailable")

@@ -51,6 +51,7 @@ def run_cluster(options: argparse.Namespace) -> Results:
     groups = hs.recognition.cluster_faces(faces.unit, row.threshold, linkage=options.linkage)
     members = hs.recognition.members_of(groups)
     several = [group for group in members if len(group) > 1]
+    numbers = (groups + 1).tolist()
     hint = ", indicative" if row.indicative else ""
     print(
         f"{len(groups):,} faces of {len(names):,} photos: {len(several):,} groups, {len(members) - len(several):,} "
@@ -64,7 +65,7 @@ def run_cluster(options: argparse.Namespace) -> Results:
     if len(faces.left_out) > 10:
         print(f"  {len(faces.left_out) - 10:,} more photos are left out (--json names them)")
     if options.out is not None:
-        write_atomically(options.out, _table(faces, groups.tolist(), names))
+        write_atomically(options.out, _table(faces, numbers, names))
         note(f"table: {options.out}")
     if options.page is not None:
         about = f"{len(names):,} photos of {options.photos.name}, {options.linkage} linkage."
@@ -75,7 +76,7 @@ def run_cluster(options: argparse.Namespace) -> Results:
             "photos": len(names),
             "faces": [
                 {"photo": names[photo], "box": box, "group": group}
-                for photo, box, group in zip(faces.photos, faces.boxes, groups.tolist(), strict=True)
+                for photo, box, group in zip(faces.photos, faces.boxes, numbers, strict=True)
             ],
             "left_out": {names[number]: why for number, why in faces.left_out.items()},
             "linkage": options.linkage,

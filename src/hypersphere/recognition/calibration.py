@@ -62,6 +62,10 @@ class Calibration:
                 f"contract {digest(contract)} (weights {contract.digest}): calibrate it (hypersphere calibrate)"
             )
 
+    def fmr_at(self, score: float) -> float:
+        """An upper bound of the false-match rate of a threshold at a score, at least 3 / pairs (the rule of 3)."""
+        return max(self.curve.fmr_at(score), 3 / self.table.impostors)
+
     def search_at(self, fpir: float, gallery_size: int) -> SearchThreshold:
         """The threshold of a search among `gallery_size` templates with at most this FPIR.
 

@@ -137,12 +137,13 @@ def write_cluster_page(
     if len(several) > _GROUPS:
         page.text(f"{len(several) - _GROUPS:,} smaller groups are not shown.")
     single = [group[0] for group in members if len(group) == 1]
-    page.heading("Faces on their own")
-    shown = single[: 5 * _FACES]
-    caption = f"{len(shown):,} of {len(single):,} faces that no other is like."
-    page.sheet(_shown(faces, shown, names), caption, quality=85)
+    if single:
+        page.heading("Faces on their own")
+        shown = single[: 5 * _FACES]
+        caption = f"{len(shown):,} of {len(single):,} faces that no other is like."
+        page.sheet(_shown(faces, shown, names), caption, quality=85)
     if faces.left_out:
-        page.heading("Photos without a face")
+        page.heading("Photos left out")
         page.table(["photo", "why"], [[names[k], why] for k, why in faces.left_out.items()], text=True)
     return page.save(path)
 

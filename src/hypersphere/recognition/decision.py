@@ -158,7 +158,7 @@ def decide(score: float, calibration: Calibration, fmr: float = 1e-3) -> Decisio
         fnmr=row.fnmr,
         fnmr_low=row.fnmr_low,
         fnmr_high=row.fnmr_high,
-        fmr_at_score=max(calibration.curve.fmr_at(score), 3 / calibration.table.impostors),
+        fmr_at_score=calibration.fmr_at(score),
         llr=calibration.llr.at(score),
         indicative=row.indicative,
         **_origin(calibration),

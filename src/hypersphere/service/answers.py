@@ -168,7 +168,7 @@ def verification(decision: Decision, portraits: list[Portrait], calibration: Cal
         decision,
         score=score,
         llr=round(calibration.llr.at(score), 1),
-        fmr_at_score=calibration.curve.fmr_at(score + 1e-9),
+        fmr_at_score=calibration.fmr_at(score + 1e-9),
     )
     photos = tuple(face_on_photo(portrait, crops) for portrait in portraits)
     return Verification(decision=shown, sentence=str(shown), photos=photos)

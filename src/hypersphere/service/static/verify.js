@@ -139,7 +139,7 @@ export function startVerify(loadReport) {
         `(above 0: likelier one person than two).`,
       `At this threshold FMR ${power(decision.fmr)} [${rate(decision.fmr_low)}, ${rate(decision.fmr_high)}]` +
         `${decision.indicative ? ", indicative" : ""}; FNMR ${rate(decision.fnmr)} [${rate(decision.fnmr_low)}, ${rate(decision.fnmr_high)}]. ` +
-        `A threshold at the score would have FMR ${decision.fmr_at_score ? rate(decision.fmr_at_score) : `below ${rate(3 / report.table.impostors)}`}.`,
+        `A threshold at the score would have an FMR of at most ${rate(decision.fmr_at_score)}.`,
       `Calibrated on ${decision.calibration}; contract ${decision.contract}. Liveness is not checked.`);
     moveToRate();
   });
