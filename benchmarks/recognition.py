@@ -11,7 +11,7 @@ import sys
 from importlib import import_module
 from pathlib import Path
 
-PARTS = ("chain", "detection", "search")
+PARTS = ("chain", "detection", "search", "service")
 
 
 def main() -> None:

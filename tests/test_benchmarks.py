@@ -2,13 +2,16 @@
 
 import csv
 import importlib.util
+import os
 import sys
+from argparse import Namespace
 from pathlib import Path
 from types import ModuleType
 
 import numpy as np
 import pytest
 
+import hypersphere as hs
 from hypersphere.data import encode
 from hypersphere.data.augment import KINDS
 from hypersphere.recognition import align_face
@@ -147,3 +150,23 @@ def test_the_best_threshold_decides_most_pairs_rightly(monkeypatch: pytest.Monke
     threshold = module.best_threshold(scores, same)
     right = [((scores >= each) == same).mean() for each in np.linspace(-4, 5, 2000)]
     assert ((scores >= threshold) == same).mean() >= max(right)
+
+
+def test_clients_of_a_service(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    module = script("recognition_service", monkeypatch)
+    asked: list[str] = []
+
+    def ask(_: object, task: str, image: bytes) -> float:
+        asked.append(task)
+        return 0.001
+
+    monkeypatch.setattr(module, "ask", ask)
+    seconds, taken = module.measure(1, "identify", 3, 10)
+    assert (len(taken), asked) == (10, ["identify"] * 10)
+    rows = tmp_path / "rows.csv"
+    options = Namespace(workers=1, templates=5, csv=rows)
+    module.report("identify", 3, options, seconds, taken, module.cpu_seconds(os.getpid()))
+    assert len(rows.read_text().splitlines()) == 2
+    module.fill(tmp_path / "people.db", 3)
+    with hs.open_gallery(tmp_path / "people.db") as gallery:
+        assert gallery.info().size == 3

@@ -15,21 +15,22 @@ import pytest
 
 from hypersphere.cli import main
 from hypersphere.data import encode
+from hypersphere.service import ServiceSettings
+from hypersphere.service.server import _listen
 from tests.recognition.drawn import drawn_photo
 
 ROOT = Path(__file__).parents[2]
 TOKEN = "a token of many characters"
 
 
-@pytest.fixture(scope="module")
-def port(tmp_path_factory: pytest.TempPathFactory) -> Iterator[int]:
-    """A service of the command, with MTCNN and a token of a file."""
-    folder = tmp_path_factory.mktemp("served")
+@contextlib.contextmanager
+def served(folder: Path, *options: str) -> Iterator[int]:
+    """A service of the command, with MTCNN and a token of a file: its port."""
     (folder / "token").write_text(f"{TOKEN}\n")
-    words = ["serve", "--gallery", "people.db", "--port", "0", "--host", "127.0.0.1", "--token-file", "token"]
+    words = ["serve", "--gallery", "people.db", "--port", "0", "--token-file", "token", "--rate", "0", "-q", *options]
     environment = {**os.environ, "PYTHONPATH": str(ROOT / "src"), "OMP_NUM_THREADS": "1"}
     with subprocess.Popen(
-        [sys.executable, "-m", "hypersphere", *words, "--rate", "0", "-q"],
+        [sys.executable, "-m", "hypersphere", *words],
         cwd=folder,
         env=environment,
         stdout=subprocess.PIPE,
@@ -46,6 +47,12 @@ def port(tmp_path_factory: pytest.TempPathFactory) -> Iterator[int]:
         assert {"request", "purge"} <= {each["event"] for each in events}
         assert "Traceback" not in said
         assert TOKEN not in said
+
+
+@pytest.fixture(scope="module")
+def port(tmp_path_factory: pytest.TempPathFactory) -> Iterator[int]:
+    with served(tmp_path_factory.mktemp("served")) as port:
+        yield port
 
 
 def ask(port: int, method: str, path: str, body: bytes = b"", headers: dict[str, str] | None = None) -> tuple[int, str]:
@@ -108,6 +115,33 @@ def test_a_body_without_end_is_cut(port: int) -> None:
                 sent += 65_536
         assert sent < 40_000_000, "the service goes on reading"
     assert ask(port, "GET", "/healthz")[0] == 200
+
+
+@pytest.mark.slow
+def test_several_processes_are_one_service(tmp_path: Path) -> None:
+    """Whichever process answers: one gallery, one row of failures, one count."""
+    one, none = encode(drawn_photo()), encode(drawn_photo(faces=()))
+    with served(tmp_path, "--workers", "3") as port:
+        head, headers = form(photos=one)
+        fields = b"".join(
+            b'--x\r\nContent-Disposition: form-data; name="%s"\r\n\r\nAda\r\n' % name for name in (b"name", b"consent")
+        )
+        assert ask(port, "POST", "/v1/enroll", fields + head, headers)[0] == 201
+        told = [ask(port, "GET", "/v1/subjects") for _ in range(12)]
+        assert {json.loads(text)["subjects"][0] for _, text in told} == {"Ada"}
+        assert [ask(port, "POST", "/v1/verify", *form(first=one, second=none))[0] for _ in range(7)] == [422] * 7
+        counted = ask(port, "GET", "/metrics")[1].splitlines()
+    assert 'hypersphere_requests_total{route="/v1/subjects",method="GET",status="200"} 12' in counted
+    assert 'hypersphere_requests_total{route="/v1/verify",method="POST",status="422"} 7' in counted
+
+
+def test_answers_are_sent_at_once() -> None:
+    """Without TCP_NODELAY the second packet of an answer waits 40 ms for the first to be acknowledged."""
+    with _listen(ServiceSettings(port=0)) as listening, socket.create_connection(listening.getsockname()) as client:
+        accepted, _ = listening.accept()
+        with accepted:
+            assert accepted.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
+        assert client.fileno() > 0
 
 
 def test_the_command_refuses(
