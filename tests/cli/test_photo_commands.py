@@ -178,7 +178,7 @@ def test_cluster_writes_page_and_table(here: Path, capsys: Capture) -> None:
     rows = list(csv.DictReader(Path("groups.csv").read_text().splitlines()))
     assert [int(row["group"]) for row in rows] == [face["group"] for face in document["faces"]]
     assert min(face["group"] for face in document["faces"]) == 1  # as the page and the screen count
-    assert "6 faces in" in Path("groups.html").read_text()
+    assert "6 faces: " in Path("groups.html").read_text()
     assert main(["cluster", "album", "--aligned", "--out", "groups.txt", "--device", "cpu"]) == 2
 
 

@@ -127,7 +127,7 @@ def write_cluster_page(
     members = members_of(groups)
     several = [group for group in members if len(group) > 1]
     page = Page(
-        f"{len(faces.photos):,} faces in {len(members):,} groups",
+        f"{len(faces.photos):,} faces: {len(several):,} groups, {len(members) - len(several):,} on their own",
         f"{about} Threshold {row.threshold:.3f}: false-match rate {row.fmr:.0e} [{row.fmr_low:.1e}, "
         f"{row.fmr_high:.1e}] of one pair; a group of many faces is right less often than one pair.",
     )
