@@ -1,5 +1,6 @@
 """The SQLite gallery under faults: kills, flipped bits, a full disk, files that are none, people who are forgotten."""
 
+import hashlib
 import multiprocessing
 import os
 import pickle
@@ -7,6 +8,7 @@ import shutil
 import signal
 import sqlite3
 import stat
+import struct
 import subprocess
 import sys
 import time
@@ -303,9 +305,17 @@ def test_a_backup_that_cannot_be_read_back_is_none(
 def test_a_damaged_backup_is_not_restored(path: Path, tmp_path: Path) -> None:
     records = fill(path, 10)
     flip(path, path.read_bytes().index(records[3].vector), 0)
-    with pytest.raises(Failure, match="1 damaged"):
-        restore_gallery(path, tmp_path / "new.db")
+    for _ in range(2):  # the first check has quarantined the row: it is still missing
+        with pytest.raises(Failure, match="1 damaged"):
+            restore_gallery(path, tmp_path / "new.db")
     assert not (tmp_path / "new.db").exists()
+
+
+def test_the_digest_of_a_row_is_part_of_the_format() -> None:
+    record = Record(id="k", subject="Ada", vector=b"\0\x3c\0\0", consent="door", enrolled=1.5, expires=2.0)
+    parts = [b"k", b"Ada", b"{}", b"door", record.vector, struct.pack("<d", 1.5), struct.pack("<d", 2.0)]
+    plain = b"".join(len(part).to_bytes(8, "little") + part for part in parts)
+    assert record.digest == hashlib.sha256(plain).digest()
 
 
 def test_many_removals_make_the_memory_anew(gallery: Gallery) -> None:

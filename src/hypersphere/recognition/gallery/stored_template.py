@@ -45,13 +45,13 @@ class Record:
 
     @property
     def digest(self) -> bytes:
-        """SHA-256 over all of it, the lengths of its parts first."""
+        """SHA-256 over all of it: each part with its length before it. Files hold it: another form is a new format."""
         times = struct.pack("<d", self.enrolled), b"" if self.expires is None else struct.pack("<d", self.expires)
         words = [
             text.encode("utf-8", "surrogateescape") for text in (self.id, self.subject, self.metadata, self.consent)
         ]
         parts = (*words, self.vector, *times)
-        return hashlib.sha256(b"".join((struct.pack("<7q", *map(len, parts)), *parts))).digest()
+        return hashlib.sha256(b"".join(struct.pack("<q", len(part)) + part for part in parts)).digest()
 
     def same_template(self, other: Record) -> bool:
         """Whether both say the same of the same person; when they were enrolled does not count."""
