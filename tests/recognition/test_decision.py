@@ -1,5 +1,7 @@
 """Decisions carry their threshold, rate, interval, calibration set and model."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -73,3 +75,9 @@ def test_a_quality_must_weigh(quality: list[float]) -> None:
         pool_template(vectors()[:2], quality=quality)
     with pytest.raises(ValueError, match="zero vector"):
         pool_template([[1.0, 0.0], [-1.0, 0.0]])
+
+
+@pytest.mark.parametrize("fmr", [2.0, -0.1, float("nan"), "often"])
+def test_a_rate_is_a_share(fmr: Any) -> None:
+    with pytest.raises((ValueError, TypeError), match="fmr"):
+        decide(0.5, calibrated(), fmr)

@@ -1,11 +1,14 @@
 """From photos to decisions, with a detector that knows where the drawn faces are."""
 
+import dataclasses
+import io
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from PIL import Image as Pillow
 
 import hypersphere as hs
 from hypersphere.data import Image, encode
@@ -13,6 +16,7 @@ from hypersphere.recognition import (
     DegenerateLandmarks,
     Face,
     FaceCountError,
+    GalleryMismatch,
     Recognizer,
     decide,
     default_gallery,
@@ -83,6 +87,21 @@ def test_no_face_and_several_faces_are_errors_with_their_count(starter: hs.Embed
     assert largest.box[:2] == (20, 30)
     assert len(recognizer(starter, 2).portraits(photo)) == 2
     assert recognizer(starter, 0).portraits(photo) == []
+
+
+def test_every_kind_of_file_gives_the_same_embedding(starter: hs.Embedder) -> None:
+    one, photo = recognizer(starter, 1), drawn_photo((200, 200), FACES[:1])
+    plain = Pillow.fromarray(photo)
+    grey = np.asarray(plain.convert("L"))
+    for first, *others in (
+        (photo, (plain.convert("CMYK"), "TIFF"), (plain.convert("RGBA"), "PNG"), (plain.quantize(256), "PNG")),
+        (np.repeat(grey[:, :, None], 3, axis=2), (Pillow.fromarray(grey.astype(np.uint16) * 257), "PNG")),
+    ):
+        wanted = one.embed(first)
+        for picture, kind in others:
+            stream = io.BytesIO()
+            picture.save(stream, kind)
+            assert one.embed(stream.getvalue()) @ wanted > 0.99, (picture.mode, kind)
 
 
 def test_landmarks_of_no_face_are_refused(starter: hs.Embedder) -> None:
@@ -163,7 +182,20 @@ def test_several_photos_make_one_template(enrolled: Recognizer, crops: list[Imag
         enrolled.enroll("Ada", [])
 
 
-def test_a_gallery_of_another_model_is_refused(enrolled: Recognizer, crops: list[Image], tmp_path: Path) -> None:
+@pytest.mark.parametrize("change", [{"digest": "0123456789abcdef"}, {"alignment": "none of ours"}])
+def test_a_gallery_of_another_model_or_alignment_is_refused(
+    starter: hs.Embedder, crops: list[Image], tmp_path: Path, change: dict[str, Any]
+) -> None:
+    other = dataclasses.replace(starter.contract, **change)
+    hs.open_gallery(tmp_path / "other.db", contract=other, create=True).close()
+    with recognizer(starter, gallery=tmp_path / "other.db") as found:
+        with pytest.raises(GalleryMismatch, match=r"other\.db"):
+            found.identify(crops[0])
+        with pytest.raises(GalleryMismatch, match=r"other\.db"):
+            found.enroll("Ada", crops[0])
+
+
+def test_a_calibration_of_another_model_is_refused(enrolled: Recognizer, crops: list[Image]) -> None:
     other = enrolled.model.with_flip("none")
     with pytest.raises(ValueError, match="the calibration is of contract"):
         Recognizer(other, detector=None, calibration="starter")

@@ -7,7 +7,7 @@ import json
 from dataclasses import dataclass
 from pathlib import Path
 
-from hypersphere.core import build, read_json, write_atomically
+from hypersphere.core import build, check_range, read_json, write_atomically
 from hypersphere.models.model_file import STARTER, STARTER_FOLDER
 
 THRESHOLDS_FILE = "thresholds.json"
@@ -68,6 +68,7 @@ class ThresholdTable:
             >>> round(load_thresholds("starter").at(1e-3).threshold, 2)
             0.58
         """
+        check_range("fmr", fmr, 0, 1)
         for row in self.thresholds:
             if row.fmr <= fmr * (1 + 1e-9):
                 return row
