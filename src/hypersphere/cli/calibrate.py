@@ -161,9 +161,9 @@ def _print(made: Calibration) -> None:
     print(
         f"{table.people}: {table.images:,} images, {table.genuine:,} pairs of one person and {table.impostors:,} of two"
     )
-    print(bold("  FMR     threshold  95 % interval        FNMR, % [95 %]"))
+    print(bold("  FMR     threshold  measured 95 % interval        FNMR, % [95 %]"))
     for row in table.thresholds:
-        bounds = f"[{row.fmr_low:.1e}, {row.fmr_high:.1e}]"
+        bounds = f"{row.false_matches / table.impostors:.1e}  [{row.fmr_low:.1e}, {row.fmr_high:.1e}]"
         fnmr = f"{100 * row.fnmr:.1f} [{100 * row.fnmr_low:.1f}, {100 * row.fnmr_high:.1f}]"
         print(f"  {row.fmr:.0e}   {row.threshold:.4f}     {bounds}   {fnmr}{'  indicative' * row.indicative}")
     print(f"  C_llr {made.llr.cllr:.4f} bits, its minimum {made.llr.cllr_min:.4f} (LLR = {made.llr.slope:.2f} s "
