@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import hypersphere as hs
 from hypersphere.cli.output import Results
+from hypersphere.cli.parser import model_path
 from hypersphere.core import Progress, refuse_existing
 
 if TYPE_CHECKING:
@@ -32,7 +33,7 @@ def add_command(commands: Any) -> None:
         description="Write a model as OUT.onnx with its contract in OUT.contract.json, which load_model and all "
         "commands take, and compare its embeddings, as onnxruntime computes them, with the model's own.",
     )
-    parser.add_argument("model", type=Path, metavar="MODEL", help="a folder of `train`, or a .safetensors file")
+    parser.add_argument("model", type=model_path, metavar="MODEL", help="a folder of `train`, a file, or `starter`")
     parser.add_argument("out", type=Path, metavar="OUT.onnx", help="the new file; it takes any number of images")
     parser.add_argument("--replace", action="store_true", help="overwrite OUT if it is there")
     parser.add_argument("--normalize", action="store_true", help="the file returns unit vectors")
