@@ -164,8 +164,8 @@ def test_an_empty_gallery_matches_nobody(starter: hs.Embedder, crops: list[Image
 
 
 def test_a_search_makes_no_gallery(starter: hs.Embedder, crops: list[Image], tmp_path: Path) -> None:
-    with recognizer(starter, gallery=tmp_path / "peopel.db") as mistaken:
-        with pytest.raises(ValueError, match="peopel.db: there is no such gallery"):
+    with recognizer(starter, gallery=tmp_path / "mistyped.db") as mistaken:
+        with pytest.raises(ValueError, match="mistyped.db: there is no such gallery"):
             mistaken.identify(crops[0])
         with pytest.raises(ValueError, match="there is no such gallery"):
             mistaken.forget("Ada")

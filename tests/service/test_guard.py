@@ -160,7 +160,7 @@ def test_what_is_left_of_a_large_body_is_not_read(client: TestClient) -> None:
 def test_a_slow_body_is_408(service: Service) -> None:
     async def receive() -> dict[str, Any]:
         await asyncio.sleep(0.02)
-        return {"type": "http.request", "body": b"x", "more_body": True}
+        return {"type": "http.request", "body": b"", "more_body": True}
 
     assert status_of(service(body_seconds=0.05), receive) == 408
 

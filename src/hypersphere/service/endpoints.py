@@ -24,7 +24,7 @@ from hypersphere.service.answers import (
 from hypersphere.service.guard import locked_out
 from hypersphere.service.problems import Problem, refused
 from hypersphere.service.projection import Projection, project
-from hypersphere.service.service_metrics import labels, prometheus_text
+from hypersphere.service.service_metrics import label_text, prometheus_text
 from hypersphere.service.shared_state import SharedState
 from hypersphere.service.work import Work
 from hypersphere.version import __version__
@@ -64,7 +64,7 @@ def decisions(work: Work, state: SharedState) -> "APIRouter":
     calibration = work.recognizer.calibration
 
     def counted(kind: str, match: bool) -> None:
-        state.count({("hypersphere_decisions_total", labels(kind=kind, match=str(match).lower())): 1})
+        state.count({("hypersphere_decisions_total", label_text(kind=kind, match=str(match).lower())): 1})
 
     @router.post("/verify", responses=_responses(*_PHOTO))
     async def verify(
@@ -184,7 +184,7 @@ def about(work: Work, state: SharedState) -> "APIRouter":
     @router.get("/metrics", response_class=PlainTextResponse, responses=_responses(*_COMMON))
     async def metrics() -> str:
         """Counts and times in Prometheus' text format, of all processes of the service together."""
-        gauges = {("hypersphere_info", labels(version=__version__, contract=report.contract)): 1.0}
+        gauges = {("hypersphere_info", label_text(version=__version__, contract=report.contract)): 1.0}
         try:
             info = await work.gallery_info()
             gauges["hypersphere_gallery_templates", ""] = info.size

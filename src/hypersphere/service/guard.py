@@ -14,7 +14,7 @@ from urllib.parse import urlsplit
 
 from hypersphere.service.problems import Refusal, refused
 from hypersphere.service.request_log import log_error, log_line
-from hypersphere.service.service_metrics import labels, request_counts
+from hypersphere.service.service_metrics import label_text, request_counts
 from hypersphere.service.service_settings import ServiceSettings, is_loopback
 from hypersphere.service.shared_state import SharedState, client_of
 
@@ -114,7 +114,7 @@ class Guard:
             if length is not None and length.isdecimal() and int(length[:20]) > settings.max_body:
                 raise self._too_large()
         except Refusal as refusal:
-            self.state.count({("hypersphere_refused_total", labels(reason=refusal.problem.error)): 1})
+            self.state.count({("hypersphere_refused_total", label_text(reason=refusal.problem.error)): 1})
             raise
 
     def _check_origin(self, scope: Scope) -> None:

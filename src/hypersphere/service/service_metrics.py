@@ -23,11 +23,11 @@ _BUCKET = f"{_TIMES}_bucket"
 _SUM = f"{_TIMES}_sum"
 
 
-def labels(**values: str) -> str:
+def label_text(**values: str) -> str:
     """Labels as the format writes them.
 
     Example:
-        >>> labels(route="/v1/verify", status="200")
+        >>> label_text(route="/v1/verify", status="200")
         'route="/v1/verify",status="200"'
     """
     escaped = {
@@ -40,9 +40,9 @@ def request_counts(route: str, method: str, status: int, seconds: float) -> dict
     """What one request adds to the counts."""
     bound = next((f"{edge:g}" for edge in SECONDS if seconds <= edge), "+Inf")
     return {
-        ("hypersphere_requests_total", labels(route=route, method=method, status=str(status))): 1,
-        (_BUCKET, labels(route=route, le=bound)): 1,
-        (_SUM, labels(route=route)): seconds,
+        ("hypersphere_requests_total", label_text(route=route, method=method, status=str(status))): 1,
+        (_BUCKET, label_text(route=route, le=bound)): 1,
+        (_SUM, label_text(route=route)): seconds,
     }
 
 

@@ -39,8 +39,8 @@ class OneShot(ABC):
 
     name: str
 
-    def __init__(self, path: Path, session: Any, *, score: float, overlap: float) -> None:
-        self.path, self._session = path, session
+    def __init__(self, path: str | Path, session: Any, *, score: float, overlap: float) -> None:
+        self.path, self._session = Path(path), session
         self.score = check_range("score", score, 0.0, 1.0)
         self.overlap = check_range("overlap", overlap, 0.0, 1.0)
         ((self._input, shape),) = shapes_of(session.get_inputs()).items()

@@ -32,7 +32,7 @@ class Scrfd(OneShot):
 
     name = "scrfd"
 
-    def __init__(self, path: Path, session: Any, *, score: float = 0.5, overlap: float = 0.4) -> None:
+    def __init__(self, path: str | Path, session: Any, *, score: float = 0.5, overlap: float = 0.4) -> None:
         super().__init__(path, session, score=score, overlap=overlap)
 
     def prepared(self, square: Array) -> Array:

@@ -34,7 +34,7 @@ class YuNet(OneShot):
 
     name = "yunet"
 
-    def __init__(self, path: Path, session: Any, *, score: float = 0.6, overlap: float = 0.3) -> None:
+    def __init__(self, path: str | Path, session: Any, *, score: float = 0.6, overlap: float = 0.3) -> None:
         super().__init__(path, session, score=score, overlap=overlap)
 
     def prepared(self, square: Array) -> Array:
