@@ -51,13 +51,15 @@ def killed_at(event: int, arguments: list[str]) -> int:
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="this system cannot fork")
 @pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning")
-def test_a_killed_evaluation_leaves_a_whole_result_or_none(tmp_path: Path) -> None:
+@pytest.mark.parametrize("stride", [3, pytest.param(1, marks=pytest.mark.slow)])
+def test_a_killed_evaluation_leaves_a_whole_result_or_none(tmp_path: Path, stride: int) -> None:
     first, second = words(tmp_path, 0), words(tmp_path, 1)
     assert main(first) == 0
     accuracies = {read_result(tmp_path / "result").metrics["accuracy"].value}
-    ends, refusals = [], []
-    for event in range(1, EVENTS):
-        ends.append(killed_at(event, second if event % 2 else first))
+    ends: list[int] = []
+    refusals: list[str] = []
+    for event in range(1, EVENTS, stride):
+        ends.append(killed_at(event, first if len(ends) % 2 else second))
         try:
             accuracies.add(read_result(tmp_path / "result").metrics["accuracy"].value)
         except ValueError as error:  # half replaced

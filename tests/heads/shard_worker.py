@@ -1,6 +1,7 @@
 """What each of several processes does in the tests of sharded heads; started by `run_processes`."""
 
 import copy
+import fcntl
 import multiprocessing
 import os
 import time
@@ -10,6 +11,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import pytest
 import torch
 import torch.distributed.tensor  # here, so that the processes need not
 from torch import Tensor, distributed, nn
@@ -82,6 +84,18 @@ def run_processes(
     errors = sorted(folder.glob("error-*"), key=lambda path: path.stat().st_mtime)
     assert not errors, errors[0].read_text()
     assert all(process.exitcode == 0 for process in started), "a process was too slow, or died"
+    return [torch.load(folder / f"result-{rank}", weights_only=True) for rank in range(count)]
+
+
+def run_once(work: Callable[[int, Path], object], factory: pytest.TempPathFactory, count: int = MOST) -> list[Any]:
+    """As `run_processes`, once for all of the test run's workers: the first runs it, the others read what it left."""
+    alone = "PYTEST_XDIST_WORKER" not in os.environ
+    folder = (factory.getbasetemp() if alone else factory.getbasetemp().parent) / work.__module__ / work.__qualname__
+    folder.mkdir(parents=True, exist_ok=True)
+    with open(folder / "lock", "w") as held:
+        fcntl.flock(held, fcntl.LOCK_EX)
+        if not (folder / "result-0").exists():
+            return run_processes(work, folder, count)
     return [torch.load(folder / f"result-{rank}", weights_only=True) for rank in range(count)]
 
 

@@ -3,14 +3,14 @@
 import pytest
 
 from tests.heads.sampled_worker import MOST, everything
-from tests.heads.shard_worker import run_processes
+from tests.heads.shard_worker import run_once
 
 Found = list[dict[str, dict[str, float]]]
 
 
 @pytest.fixture(scope="module")
 def found(tmp_path_factory: pytest.TempPathFactory) -> Found:
-    made: Found = run_processes(everything, tmp_path_factory.mktemp("sampled"), MOST)
+    made: Found = run_once(everything, tmp_path_factory, MOST)
     return made
 
 

@@ -8,7 +8,7 @@ import torch
 
 import hypersphere as hs
 from hypersphere.heads import step_bytes, step_collectives
-from tests.heads.shard_worker import CASES, MOST, D, compiled_step, everything, run_processes
+from tests.heads.shard_worker import CASES, MOST, D, compiled_step, everything, run_once, run_processes
 
 P, N = MOST, 3 * MOST
 INPUTS = [("all_gather", [1], 8), ("all_gather", [3, D], 4), ("all_gather", [3], 8)]
@@ -17,7 +17,7 @@ TO_EMBEDDINGS = [("reduce_scatter", [P, 3, D], 4)]
 
 @pytest.fixture(scope="module")
 def found(tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, Any]]:
-    return run_processes(everything, tmp_path_factory.mktemp("sharding"))
+    return run_once(everything, tmp_path_factory)
 
 
 def test_every_loss_and_gradient_is_that_of_one_process(found: list[dict[str, Any]]) -> None:

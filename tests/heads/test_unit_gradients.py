@@ -43,8 +43,19 @@ def train(head: Head, optimizer: torch.optim.Optimizer, dtype: torch.dtype) -> T
     return head.weight.detach()
 
 
-@pytest.mark.parametrize("engine", ["dense", "chunked", "triton"])
-@pytest.mark.parametrize("name", LOSSES)
+@pytest.mark.parametrize(
+    ("name", "engine"),
+    [
+        *((name, engine) for name in LOSSES for engine in ("dense", "chunked")),
+        ("arcface", "triton"),
+        ("sphereface2", "triton"),
+        *(
+            pytest.param(name, "triton", marks=pytest.mark.slow)
+            for name in LOSSES
+            if name not in ("arcface", "sphereface2")
+        ),
+    ],
+)
 def test_training_is_the_same(name: str, engine: str) -> None:
     if engine == "triton":
         pytest.importorskip("triton")
