@@ -8,7 +8,7 @@ from typing import Any
 
 import hypersphere as hs
 from hypersphere.cli.output import Results, bold, note
-from hypersphere.cli.photo_options import add_photo_options, open_recognizer
+from hypersphere.cli.photo_options import add_photo_options, errors_exit_2, open_recognizer
 
 
 def add_command(commands: Any) -> None:
@@ -87,12 +87,8 @@ def run_enroll(options: argparse.Namespace) -> Results:
 
 def run_identify(options: argparse.Namespace) -> Results:
     """Search, and say who it is. Whatever goes wrong is status 2, for 1 says that nobody matches."""
-    try:
+    with errors_exit_2():
         return _identified(options)
-    except ValueError:
-        raise
-    except Exception as error:
-        raise ValueError(str(error) or type(error).__name__) from error
 
 
 def _identified(options: argparse.Namespace) -> Results:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -41,6 +43,17 @@ def add_photo_options(parser: argparse.ArgumentParser, *, one_face: bool = True)
             "--face", choices=FACES, default="only", help="of a photo with several: refuse it, or take the largest"
         )
     add_device(parser)
+
+
+@contextlib.contextmanager
+def errors_exit_2() -> Iterator[None]:
+    """Make any error one of status 2, for commands whose status 1 says that nothing matches."""
+    try:
+        yield
+    except ValueError:
+        raise
+    except Exception as error:
+        raise ValueError(str(error) or type(error).__name__) from error
 
 
 def open_recognizer(options: argparse.Namespace, gallery: str | None = None) -> Recognizer:

@@ -8,7 +8,7 @@ from typing import Any
 
 import hypersphere as hs
 from hypersphere.cli.output import Results, bold, note
-from hypersphere.cli.photo_options import add_photo_options, open_recognizer
+from hypersphere.cli.photo_options import add_photo_options, errors_exit_2, open_recognizer
 
 
 def add_command(commands: Any) -> None:
@@ -31,12 +31,8 @@ def add_command(commands: Any) -> None:
 
 def run_verify(options: argparse.Namespace) -> Results:
     """Decide, print, and write the page. Whatever goes wrong is status 2, for 1 says that the photos do not match."""
-    try:
+    with errors_exit_2():
         return _verified(options)
-    except ValueError:
-        raise
-    except Exception as error:
-        raise ValueError(str(error) or type(error).__name__) from error
 
 
 def _verified(options: argparse.Namespace) -> Results:

@@ -140,10 +140,10 @@ def _minimum(own: Floats, others: Floats, prior: float) -> tuple[float, float]:
         gradient, curvature = np.zeros(2), np.zeros((2, 2))
         for scores, weight, sign in ((own, weights[0], -1.0), (others, weights[1], 1.0)):
             share = 1 / (1 + np.exp(-sign * np.clip(line[0] * scores + line[1] + shift, -700, 700)))
-            bend = share * (1 - share)
+            variance = share * (1 - share)
             gradient += sign * weight * np.array([share @ scores, share.sum()])
-            moment = bend @ scores
-            curvature += weight * np.array([[bend @ scores**2, moment], [moment, bend.sum()]])
+            moment = variance @ scores
+            curvature += weight * np.array([[variance @ scores**2, moment], [moment, variance.sum()]])
         step = np.linalg.lstsq(curvature, gradient, rcond=None)[0]
         if float(gradient @ step) < 1e-20:
             break

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from hypersphere.core import Failure
-from hypersphere.recognition.gallery import Damage, Gallery, GalleryUnavailable, approximate, open_gallery
+from hypersphere.recognition.gallery import Damage, Gallery, GalleryUnavailable, open_gallery, server_gallery
 from hypersphere.recognition.gallery import milvus as milvus_gallery
 from hypersphere.recognition.gallery import postgres as postgres_gallery
 from hypersphere.recognition.gallery.rescoring import Near, exact_top
@@ -177,7 +177,7 @@ def filled(server: Server, name: str, count: int) -> tuple[Gallery, np.ndarray]:
 def test_an_approximate_index_is_used_after_a_check(
     server: Server, count: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(approximate, "LEAST_PROBES", count)
+    monkeypatch.setattr(server_gallery, "LEAST_PROBES", count)
     gallery, rows = filled(server, f"approximate{count}", count + 20)
     with gallery:
         probes = mates(rows[:count], 0.95, 1)
@@ -201,7 +201,7 @@ def test_an_approximate_index_is_used_after_a_check(
 
 
 def test_an_index_that_misses_is_not_used(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(approximate, "LEAST_PROBES", 20)
+    monkeypatch.setattr(server_gallery, "LEAST_PROBES", 20)
     gallery, rows = filled(server, "missing", 30)
     with gallery:
         probes = mates(rows, 0.9, 1)

@@ -305,6 +305,12 @@ class Gallery(ABC):
         return write_backup(self, path)
 
 
+def stored_entry(action: str, count: int, last: Record) -> AuditEntry:
+    """The audit entry of stored templates: whose, where it is one, or how many."""
+    words = (last.subject, last.id) if count == 1 else ("", f"{count} templates")
+    return AuditEntry(time.time(), action, *words)
+
+
 def new_id(now: float) -> str:
     """A new template id, 32 hexadecimal digits: microseconds since 1970, then chance."""
     return f"{int(now * 1e6):016x}{secrets.token_hex(8)}"

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import logging
 import socket
-import threading
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -17,7 +16,6 @@ from numpy.typing import NDArray
 
 from hypersphere.core import import_extra, parse_json
 from hypersphere.models import Contract
-from hypersphere.recognition.gallery.approximate import ServerGallery, read_check
 from hypersphere.recognition.gallery.driver import (
     AuditEntry,
     Candidate,
@@ -28,11 +26,12 @@ from hypersphere.recognition.gallery.driver import (
     IndexCheck,
     contract_digest,
     new_id,
-    read_settings,
     settings_row,
+    stored_entry,
 )
 from hypersphere.recognition.gallery.milvus_rows import as_entry, as_record, as_row, tag_key, text_key, trail_row
 from hypersphere.recognition.gallery.rescoring import Near, exact_top
+from hypersphere.recognition.gallery.server_gallery import ServerGallery, read_check
 from hypersphere.recognition.gallery.stored_template import Record, audit_digest
 
 _CONNECT_SECONDS = 1.0
@@ -73,18 +72,12 @@ class MilvusGallery(ServerGallery):
         self._milvus = import_extra("pymilvus", "a gallery in Milvus")
         self._place, self._token, self._shown = (host, port), token, shown
         self._name, self._trail = f"hypersphere_{name}", f"hypersphere_{name}_audit"
-        self._lock = threading.RLock()
-        self._client: Any = None
-        try:
-            super().__init__(shown, read_settings([self._settings(contract, create)], shown), contract)
-        except BaseException:
-            self.close()
-            raise
+        super().__init__(shown, contract, create=create)
 
     def store(self, records: Iterable[Record], action: str) -> None:
         """See `Gallery.store`; batches are stored one after the other."""
         waiting, count, last = iter(records), 0, None
-        with self._calling() as client:
+        with self._session() as client:
             while batch := list(islice(waiting, _BATCH)):
                 new = self._new_ones(client, batch)
                 if new:
@@ -93,8 +86,7 @@ class MilvusGallery(ServerGallery):
             if count >= _BATCH:
                 client.flush(self._name)
             if last is not None and action:
-                words = (last.subject, last.id) if count == 1 else ("", f"{count} templates")
-                self._note(client, [AuditEntry(time.time(), action, *words)])
+                self._note(client, [stored_entry(action, count, last)])
 
     def find_exactly(self, probes: NDArray[np.float32], k: int, where: Mapping[str, str]) -> list[list[Candidate]]:
         """See `ServerGallery.find_exactly`."""
@@ -113,7 +105,7 @@ class MilvusGallery(ServerGallery):
         if where:
             keys = ", ".join(f'"{tag_key(key, value)}"' for key, value in sorted(where.items()))
             condition += f" and ARRAY_CONTAINS_ALL(tags, [{keys}])"
-        with self._calling() as client:
+        with self._session() as client:
             return [self._find_one(client, probe, k, condition, effort) for probe in probes]
 
     def _find_one(
@@ -140,26 +132,26 @@ class MilvusGallery(ServerGallery):
 
     def purge(self) -> int:
         """See `Gallery.purge`; quarantined rows go too."""
-        with self._calling() as client:
+        with self._session() as client:
             self._delete(client, "damaged == true")
         return self._remove(f"expires <= {time.time()!r}", "purge", "")
 
     def subjects(self) -> list[str]:
         """See `Gallery.subjects`: reads the names of all templates."""
         condition = f"damaged == false and expires > {time.time()!r}"
-        with self._calling() as client:
+        with self._session() as client:
             documents = self._stream(client, self._name, condition, ["document"])
             return sorted({parse_json(row["document"], self.address)["subject"] for row in documents})
 
     def size(self) -> int:
         """See `Gallery.size`."""
-        with self._calling() as client:
+        with self._session() as client:
             return self._count(client, f"damaged == false and expires > {time.time()!r}")
 
     def info(self) -> GalleryInfo:
         """See `Gallery.info`: counts people by reading the names of all templates."""
         now = time.time()
-        with self._calling() as client:
+        with self._session() as client:
             counts = [
                 self._count(client, condition)
                 for condition in (
@@ -184,7 +176,7 @@ class MilvusGallery(ServerGallery):
     def verify(self) -> list[Damage]:
         """See `Gallery.verify`."""
         found = []
-        with self._calling() as client:
+        with self._session() as client:
             for row in self._stream(client, self._name, "damaged == false", ["*"]):
                 if as_record(row) is None:
                     found.append(Damage("template", row["id"]))
@@ -197,26 +189,26 @@ class MilvusGallery(ServerGallery):
 
     def records(self) -> Iterator[Record]:
         """See `Gallery.records`; what is written meanwhile may or may not be among them."""
-        with self._calling() as client:
+        with self._session() as client:
             rows = self._stream(client, self._name, "damaged == false", list(_WANTED))
             found = [record for row in rows if (record := as_record(row)) is not None]
         yield from sorted(found, key=lambda record: record.id)
 
     def build_index(self) -> None:
         """See `ServerGallery.build_index`: Milvus has one index, so that other processes must wait for its check."""
-        with self._calling() as client:
+        with self._session() as client:
             client.upsert(self._trail, [trail_row(_CHECK, _CHECKING)])
         self._replace_index("HNSW", {"M": 16, "efConstruction": 200})
 
     def keep_check(self, check: IndexCheck) -> None:
         """See `ServerGallery.keep_check`: it is a row of the audit trail's collection."""
-        with self._calling() as client:
+        with self._session() as client:
             client.upsert(self._trail, [trail_row(_CHECK, check.to_json())])
             self._note(client, [AuditEntry(time.time(), "index", "", check.to_json())])
 
     def index_check(self) -> IndexCheck | None:
         """See `ServerGallery.index_check`."""
-        with self._calling() as client:
+        with self._session() as client:
             document = self._document(client, _CHECK)
         if document == _CHECKING:
             raise GalleryUnavailable(f"{self.address}: its index is being checked; search again later")
@@ -225,11 +217,11 @@ class MilvusGallery(ServerGallery):
     def use_exact(self) -> None:
         """See `Gallery.use_exact`."""
         self._replace_index("FLAT", {})
-        with self._calling() as client:
+        with self._session() as client:
             client.delete(self._trail, filter=f'id == "{_CHECK}"')
 
     def _replace_index(self, kind: str, params: dict[str, int]) -> None:
-        with self._calling() as client:
+        with self._session() as client:
             client.release_collection(self._name)
             client.drop_index(self._name, "vector")
             index = client.prepare_index_params()
@@ -245,31 +237,19 @@ class MilvusGallery(ServerGallery):
 
     def audit(self) -> list[AuditEntry]:
         """See `Gallery.audit`."""
-        with self._calling() as client:
+        with self._session() as client:
             rows = sorted(self._stream(client, self._trail, _ENTRIES, ["document"]), key=lambda row: str(row["id"]))
         return [entry for row in rows if (entry := as_entry(row)) is not None]
 
-    def note(self, entries: Iterable[AuditEntry]) -> None:
-        """See `Gallery.note`."""
-        with self._calling() as client:
-            self._note(client, entries)
-
-    def close(self) -> None:
-        """See `Gallery.close`."""
-        with self._lock:
-            if self._client is not None:
-                self._client.close()
-                self._client = None
-
-    def _settings(self, contract: Contract | None, create: bool) -> tuple[str, bytes]:
-        """The settings of the gallery, which is made if there is none and that is wanted."""
-        with self._calling() as client:
+    def _settings(self, contract: Contract | None, create: bool) -> list[tuple[str, bytes]]:
+        """See `ServerGallery._settings`."""
+        with self._session() as client:
             if not client.has_collection(self._name):
                 if not create or contract is None:
                     raise ValueError(f"{self._shown}: there is no such gallery")
                 self._create(client, contract)
             document, _, digest = (self._document(client, _SETTINGS) or "").rpartition(" ")
-        return document, bytes.fromhex(digest)
+        return [(document, bytes.fromhex(digest))]
 
     def _create(self, client: Any, contract: Contract) -> None:
         kinds = self._milvus.DataType
@@ -324,7 +304,7 @@ class MilvusGallery(ServerGallery):
             client.upsert(self._trail, rows)
 
     def _remove(self, condition: str, action: str, subject: str) -> int:
-        with self._calling() as client:
+        with self._session() as client:
             count = self._count(client, f"damaged == false and {condition}")
             self._delete(client, condition)
             if count:
@@ -355,7 +335,7 @@ class MilvusGallery(ServerGallery):
             rows.close()
 
     @contextmanager
-    def _calling(self) -> Iterator[Any]:
+    def _session(self) -> Iterator[Any]:
         """The client, if somebody listens at the address: pymilvus itself would try again for a minute."""
         with self._lock:
             try:

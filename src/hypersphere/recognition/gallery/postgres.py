@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -14,7 +13,6 @@ from numpy.typing import NDArray
 
 from hypersphere.core import Failure, import_extra
 from hypersphere.models import Contract
-from hypersphere.recognition.gallery.approximate import ServerGallery, read_check
 from hypersphere.recognition.gallery.driver import (
     AuditEntry,
     Candidate,
@@ -24,8 +22,8 @@ from hypersphere.recognition.gallery.driver import (
     GalleryUnavailable,
     IndexCheck,
     contract_digest,
-    read_settings,
     settings_row,
+    stored_entry,
 )
 from hypersphere.recognition.gallery.postgres_rows import (
     COLUMNS,
@@ -38,6 +36,7 @@ from hypersphere.recognition.gallery.postgres_rows import (
     as_row,
 )
 from hypersphere.recognition.gallery.rescoring import Near, exact_top
+from hypersphere.recognition.gallery.server_gallery import ServerGallery, read_check
 from hypersphere.recognition.gallery.stored_template import Record, as_json, audit_digest
 
 _BATCH = 1000
@@ -65,18 +64,12 @@ class PostgresGallery(ServerGallery):
     def __init__(self, address: str, name: str, shown: str, contract: Contract | None, *, create: bool) -> None:
         self._psycopg = import_extra("psycopg", "a gallery in PostgreSQL")
         self._source, self._name, self._shown = address, f"hypersphere_{name}", shown
-        self._lock = threading.RLock()
-        self._connection: Any = None
-        try:
-            super().__init__(shown, read_settings(self._settings(contract, create), shown), contract)
-        except BaseException:
-            self.close()
-            raise
+        super().__init__(shown, contract, create=create)
 
     def store(self, records: Iterable[Record], action: str) -> None:
         """See `Gallery.store`."""
         waiting, count = iter(records), 0
-        with self._transaction() as sql, sql.cursor() as cursor:
+        with self._session() as sql, sql.cursor() as cursor:
             while batch := list(islice(waiting, _BATCH)):
                 cursor.executemany(
                     f"INSERT INTO {self._name}.templates ({COLUMNS}, digest) "
@@ -87,8 +80,7 @@ class PostgresGallery(ServerGallery):
                     self._check_same(sql, {record.id: record for record in batch})
                 count, last = count + cursor.rowcount, batch[-1]
             if count and action:
-                words = (last.subject, last.id) if count == 1 else ("", f"{count} templates")
-                self._note(sql, [AuditEntry(time.time(), action, *words)])
+                self._note(sql, [stored_entry(action, count, last)])
 
     def find_exactly(self, probes: NDArray[np.float32], k: int, where: Mapping[str, str]) -> list[list[Candidate]]:
         """See `ServerGallery.find_exactly`: all probes of a call see one state."""
@@ -104,7 +96,7 @@ class PostgresGallery(ServerGallery):
     def _find(
         self, probes: NDArray[np.float32], k: int, where: Mapping[str, str], order: str, settings: Sequence[str] = ()
     ) -> list[list[Candidate]]:
-        with self._transaction() as sql:
+        with self._session() as sql:
             sql.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ")
             for setting in settings:
                 sql.execute(f"SET LOCAL {setting}")
@@ -136,13 +128,13 @@ class PostgresGallery(ServerGallery):
 
     def purge(self) -> int:
         """See `Gallery.purge`; quarantined rows go too."""
-        with self._transaction() as sql:
+        with self._session() as sql:
             sql.execute(f"DELETE FROM {self._name}.quarantine")
         return self._remove("expires <= %s", (time.time(),), "purge", "")
 
     def subjects(self) -> list[str]:
         """See `Gallery.subjects`."""
-        with self._transaction() as sql:
+        with self._session() as sql:
             rows = sql.execute(
                 f"SELECT DISTINCT subject FROM {self._name}.templates "
                 "WHERE expires IS NULL OR expires > %s ORDER BY subject",
@@ -153,12 +145,12 @@ class PostgresGallery(ServerGallery):
     def size(self) -> int:
         """See `Gallery.size`."""
         query = f"SELECT count(*) FROM {self._name}.templates WHERE expires IS NULL OR expires > %s"
-        with self._transaction() as sql:
+        with self._session() as sql:
             return int(sql.execute(query, (time.time(),)).fetchone()[0])
 
     def info(self) -> GalleryInfo:
         """See `Gallery.info`."""
-        with self._transaction() as sql:
+        with self._session() as sql:
             now = time.time()
             total, expired, subjects, quarantined = sql.execute(
                 f"SELECT count(*), count(*) FILTER (WHERE expires <= %s), "
@@ -182,7 +174,7 @@ class PostgresGallery(ServerGallery):
     def verify(self) -> list[Damage]:
         """See `Gallery.verify`."""
         found = []
-        with self._transaction() as sql:
+        with self._session() as sql:
             for row in self._stream(sql, f"SELECT {READ} FROM {self._name}.templates ORDER BY id"):
                 if self._record(row) is None:
                     found.append(Damage("template", row[0]))
@@ -209,7 +201,7 @@ class PostgresGallery(ServerGallery):
 
     def build_index(self) -> None:
         """See `ServerGallery.build_index`."""
-        with self._transaction() as sql:
+        with self._session() as sql:
             sql.execute("SET LOCAL statement_timeout = 0")
             sql.execute(f"DROP INDEX IF EXISTS {self._name}.templates_hnsw")
             sql.execute(
@@ -219,42 +211,30 @@ class PostgresGallery(ServerGallery):
 
     def keep_check(self, check: IndexCheck) -> None:
         """See `ServerGallery.keep_check`: it is the index's comment."""
-        with self._transaction() as sql:
+        with self._session() as sql:
             sql.execute(f"COMMENT ON INDEX {self._name}.templates_hnsw IS '{check.to_json()}'")
             self._note(sql, [AuditEntry(time.time(), "index", "", check.to_json())])
 
     def index_check(self) -> IndexCheck | None:
         """See `ServerGallery.index_check`."""
         query = "SELECT obj_description(to_regclass(%s), 'pg_class')"
-        with self._transaction() as sql:
+        with self._session() as sql:
             return read_check(sql.execute(query, (f"{self._name}.templates_hnsw",)).fetchone()[0], self.address)
 
     def use_exact(self) -> None:
         """See `Gallery.use_exact`."""
-        with self._transaction() as sql:
+        with self._session() as sql:
             sql.execute(f"DROP INDEX IF EXISTS {self._name}.templates_hnsw")
 
     def audit(self) -> list[AuditEntry]:
         """See `Gallery.audit`."""
-        with self._transaction() as sql:
+        with self._session() as sql:
             rows = sql.execute(f"SELECT time, action, subject, detail FROM {self._name}.audit ORDER BY n").fetchall()
         return [AuditEntry(*row) for row in rows]
 
-    def note(self, entries: Iterable[AuditEntry]) -> None:
-        """See `Gallery.note`."""
-        with self._transaction() as sql:
-            self._note(sql, entries)
-
-    def close(self) -> None:
-        """See `Gallery.close`."""
-        with self._lock:
-            if self._connection is not None:
-                self._connection.close()
-                self._connection = None
-
     def _settings(self, contract: Contract | None, create: bool) -> list[tuple[str, bytes]]:
-        """The rows of settings of the gallery, which is made if there is none and that is wanted."""
-        with self._transaction() as sql:
+        """See `ServerGallery._settings`."""
+        with self._session() as sql:
             if sql.execute("SELECT to_regclass(%s)", (f"{self._name}.settings",)).fetchone()[0] is None:
                 if not create or contract is None:
                     raise ValueError(f"{self._shown}: there is no such gallery")
@@ -308,7 +288,7 @@ class PostgresGallery(ServerGallery):
             )
 
     def _remove(self, condition: str, values: tuple[object, ...], action: str, subject: str) -> int:
-        with self._transaction() as sql:
+        with self._session() as sql:
             count = int(sql.execute(f"DELETE FROM {self._name}.templates WHERE {condition}", values).rowcount)
             sql.execute(f"DELETE FROM {self._name}.quarantine WHERE {condition}", values)
             if count:
@@ -335,19 +315,19 @@ class PostgresGallery(ServerGallery):
         return connection
 
     @contextmanager
-    def _transaction(self) -> Iterator[Any]:
+    def _session(self) -> Iterator[Any]:
         """A connection in a transaction: the one that is there, or a new one where the server has closed it."""
         with self._lock, self._naming_errors():
-            if self._connection is not None and not self._answers():
+            if self._client is not None and not self._answers():
                 self.close()
-            if self._connection is None:
-                self._connection = self._connect()
-            with self._connection.transaction():
-                yield self._connection
+            if self._client is None:
+                self._client = self._connect()
+            with self._client.transaction():
+                yield self._client
 
     def _answers(self) -> bool:
         try:
-            self._connection.execute("SELECT 1")
+            self._client.execute("SELECT 1")
         except self._psycopg.OperationalError:
             return False
         return True

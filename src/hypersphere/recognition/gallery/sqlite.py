@@ -24,6 +24,7 @@ from hypersphere.recognition.gallery.driver import (
     GalleryInfo,
     GalleryUnavailable,
     contract_digest,
+    stored_entry,
 )
 from hypersphere.recognition.gallery.exact_search import ExactSearch
 from hypersphere.recognition.gallery.sqlite_file import (
@@ -72,20 +73,18 @@ class SqliteGallery(Gallery):
 
     def store(self, records: Iterable[Record], action: str) -> None:
         """See `Gallery.store`."""
-        count, last = 0, ("", "")
+        count, last = 0, None
         with self._writing() as sql:
             for record in records:
                 if sql.execute(_INSERT, as_row(record)).rowcount:
-                    count, last = count + 1, (record.subject, record.id)
+                    count, last = count + 1, record
                     continue
                 old = sql.execute(f"SELECT {COLUMNS}, digest FROM templates WHERE id = ?", (record.id,)).fetchone()
                 known = as_record(old, self.dim)
                 if known is None or not known.same_template(record):
                     raise DuplicateTemplate(f"{self.address}: the key {record.id!r} is that of another template")
-            if count and action:
-                self._note(
-                    sql, [AuditEntry(time.time(), action, *(last if count == 1 else ("", f"{count} templates")))]
-                )
+            if last is not None and action:
+                self._note(sql, [stored_entry(action, count, last)])
 
     def find(self, probes: NDArray[np.float32], k: int, where: Mapping[str, str]) -> list[list[Candidate]]:
         """See `Gallery.find`."""

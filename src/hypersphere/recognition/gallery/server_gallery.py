@@ -1,16 +1,19 @@
-"""Approximate indexes of servers: only after a check against exact search, and with the loss that it found."""
+"""Galleries on servers: their connection, and approximate indexes that were checked against exact search."""
 
 from __future__ import annotations
 
+import threading
 from abc import abstractmethod
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from hypersphere.core import Failure, build, parse_json
-from hypersphere.recognition.gallery.driver import Candidate, Gallery, IndexCheck
+from hypersphere.models import Contract
+from hypersphere.recognition.gallery.driver import AuditEntry, Candidate, Gallery, IndexCheck, read_settings
 from hypersphere.recognition.gallery.stored_template import check_vectors
 
 LEAST_PROBES = 1000
@@ -25,7 +28,40 @@ def read_check(text: str | None, where: str) -> IndexCheck | None:
 
 
 class ServerGallery(Gallery):
-    """A gallery whose server can keep an approximate index (HNSW)."""
+    """A gallery on a server that can keep an approximate index (HNSW)."""
+
+    def __init__(self, address: str, contract: Contract | None, *, create: bool) -> None:
+        self._lock = threading.RLock()
+        self._client: Any = None
+        try:
+            super().__init__(address, read_settings(self._settings(contract, create), address), contract)
+        except BaseException:
+            self.close()
+            raise
+
+    def note(self, entries: Iterable[AuditEntry]) -> None:
+        """See `Gallery.note`."""
+        with self._session() as client:
+            self._note(client, entries)
+
+    def close(self) -> None:
+        """See `Gallery.close`."""
+        with self._lock:
+            if self._client is not None:
+                self._client.close()
+                self._client = None
+
+    @abstractmethod
+    def _settings(self, contract: Contract | None, create: bool) -> Sequence[Sequence[Any]]:
+        """The rows of settings of the gallery, which is made if there is none and that is wanted."""
+
+    @abstractmethod
+    def _session(self) -> AbstractContextManager[Any]:
+        """Lend the client to one call; where the server does not answer, `GalleryUnavailable`."""
+
+    @abstractmethod
+    def _note(self, client: Any, entries: Iterable[AuditEntry]) -> None:
+        """Add entries to the audit trail."""
 
     def use_approximate(self, probes: NDArray[np.float32]) -> IndexCheck:
         """See `Gallery.use_approximate`: the cheapest effort at which HNSW misses few enough."""
