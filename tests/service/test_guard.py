@@ -99,6 +99,24 @@ def test_every_answer_has_the_headers(client: TestClient) -> None:
     assert "http" not in policy
 
 
+def test_head_is_get_without_its_body(client: TestClient) -> None:
+    for path in ("/", "/healthz", "/v1/gallery", "/v1/report", "/metrics", "/openapi.json", "/static/page.js"):
+        head, get = client.head(path), client.get(path)
+        assert (head.status_code, head.content) == (200, b""), path
+        assert head.headers["content-type"] == get.headers["content-type"]
+        if path != "/metrics":
+            assert head.headers["content-length"] == get.headers["content-length"] == str(len(get.content))
+    assert client.head("/v1/verify").status_code == 405
+    assert client.head("/nothing").status_code == 404
+    assert 'route="/v1/gallery",method="HEAD",status="200"} 1' in client.get("/metrics").text
+
+
+def test_head_needs_the_token_too(service: Service) -> None:
+    client = service(token=TOKEN)
+    assert client.head("/v1/gallery").status_code == 401
+    assert client.head("/v1/gallery").content == b""
+
+
 def body_of(size: int, piece: int = 65_536) -> Iterator[bytes]:
     """A form whose one file is so large, in pieces: sent without Content-Length."""
     yield b'--x\r\nContent-Disposition: form-data; name="photo"; filename="p"\r\n\r\n'

@@ -56,11 +56,14 @@ class Guard:
         self._token = settings.token.encode()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer one request."""
+        """Answer one request; HEAD is answered as GET, without the body."""
         if scope["type"] != "http":
             await self.app(scope, receive, send)
             return
         started, request, status = time.perf_counter(), secrets.token_hex(8), 0
+        asked = scope["method"]
+        if asked == "HEAD":
+            scope = {**scope, "method": "GET"}
         scope["client_key"] = client_of((scope.get("client") or ("unknown",))[0])
 
         async def sending(message: Message) -> None:
@@ -70,6 +73,8 @@ class Guard:
                 there = {name for name, _ in message.get("headers", ())}
                 extra = [each for each in (*_ENCODED, (b"x-request-id", request.encode())) if each[0] not in there]
                 message = {**message, "headers": [*message.get("headers", ()), *extra]}
+            elif asked == "HEAD":
+                message = {**message, "body": b""}
             await send(message)
 
         try:
@@ -85,7 +90,7 @@ class Guard:
         finally:
             seconds = time.perf_counter() - started
             route = getattr(scope.get("route"), "path", "other")
-            method = scope["method"] if scope["method"] in METHODS else "other"
+            method = asked if asked in METHODS else "other"
             self.state.count(request_counts(route, method, status, seconds))
             log_line(
                 "request",

@@ -15,6 +15,7 @@ from hypersphere.recognition.gallery import (
     open_gallery,
     restore_gallery,
 )
+from hypersphere.recognition.gallery.stored_template import Record, packed
 from tests.recognition.gallery.people import CONTRACT, DIM, Made, units
 
 
@@ -68,6 +69,16 @@ def test_a_key_is_enrolled_once(made: Made) -> None:
     assert ids == {"first"}
     assert made.gallery.info().size == 1
     assert [entry.action for entry in made.gallery.audit()] == ["enroll"]
+
+
+def test_the_audit_trail_names_the_one_that_was_new(made: Made) -> None:
+    records = [Record(id=f"k{number}", subject=f"p{number}", vector=packed(row)) for number, row in enumerate(units(5))]
+    made.gallery.store(records[::4], "enroll")
+    made.gallery.store(records[:3:2] + records[4:], "enroll")
+    made.gallery.store(records, "enroll")
+    made.gallery.store(records, "enroll")
+    told = [(entry.subject, entry.detail) for entry in made.gallery.audit()]
+    assert told == [("", "2 templates"), ("p2", "k2"), ("", "2 templates")]
 
 
 def test_a_key_of_another_template_is_refused(made: Made) -> None:

@@ -68,18 +68,21 @@ class PostgresGallery(ServerGallery):
 
     def store(self, records: Iterable[Record], action: str) -> None:
         """See `Gallery.store`."""
-        waiting, count = iter(records), 0
+        waiting, count, last = iter(records), 0, None
         with self._session() as sql, sql.cursor() as cursor:
             while batch := list(islice(waiting, _BATCH)):
                 cursor.executemany(
                     f"INSERT INTO {self._name}.templates ({COLUMNS}, digest) "
-                    "VALUES (%s, %s, %s, %s, %s, %s, %s, %s) ON CONFLICT (id) DO NOTHING",
+                    "VALUES (%s, %s, %s, %s, %s, %s, %s, %s) ON CONFLICT (id) DO NOTHING RETURNING id",
                     [as_row(record) for record in batch],
+                    returning=True,
                 )
-                if cursor.rowcount < len(batch):
+                new = [record for record, stored in zip(batch, _found_rows(cursor), strict=True) if stored]
+                if len(new) < len(batch):
                     self._check_same(sql, {record.id: record for record in batch})
-                count, last = count + cursor.rowcount, batch[-1]
-            if count and action:
+                if new:
+                    count, last = count + len(new), new[-1]
+            if last is not None and action:
                 self._note(sql, [stored_entry(action, count, last)])
 
     def find_exactly(self, probes: NDArray[np.float32], k: int, where: Mapping[str, str]) -> list[list[Candidate]]:
@@ -339,6 +342,13 @@ class PostgresGallery(ServerGallery):
             yield
         except (self._psycopg.OperationalError, self._psycopg.InterfaceError) as error:
             raise GalleryUnavailable(f"{self._shown}: PostgreSQL does not answer ({_words(error)})") from error
+
+
+def _found_rows(cursor: Any) -> Iterator[bool]:
+    """Whether each statement of an `executemany` returned a row."""
+    yield cursor.rowcount > 0
+    while cursor.nextset():
+        yield cursor.rowcount > 0
 
 
 def _words(error: Exception) -> str:
