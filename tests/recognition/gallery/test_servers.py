@@ -15,19 +15,13 @@ from hypersphere.recognition.gallery import postgres as postgres_gallery
 from hypersphere.recognition.gallery.rescoring import Near, exact_top
 from hypersphere.recognition.gallery.stored_template import Record, packed
 from tests.recognition.gallery.people import CONTRACT, DIM, units
-from tests.recognition.gallery.servers import Milvus, Postgres
-
-Server = Postgres | Milvus
+from tests.recognition.gallery.servers import Milvus, Postgres, Server
 
 
 @pytest.fixture(params=["postgres", "milvus"])
 def server(request: pytest.FixtureRequest) -> Server:
     found: Server = request.getfixturevalue(request.param)
     return found
-
-
-def address_of(server: Server, name: str) -> str:
-    return f"{server.address}{'#' if isinstance(server, Postgres) else '/'}{name}"
 
 
 def refused(act: Callable[[], object]) -> None:
@@ -59,7 +53,7 @@ def test_a_server_that_is_not_there(tmp_path: Path) -> None:
 
 def test_a_killed_server_is_no_missing_match_and_loses_nothing(server: Server) -> None:
     rows = units(4)
-    with open_gallery(address_of(server, "killed"), contract=CONTRACT, create=True) as gallery:
+    with open_gallery(server.address_of("killed"), contract=CONTRACT, create=True) as gallery:
         for number, row in enumerate(rows[:3]):
             gallery.enroll(f"p{number}", row, key=f"k{number}")
         server.kill()
@@ -95,7 +89,7 @@ def change(server: Server, gallery: Gallery, column: str) -> None:
 @pytest.mark.parametrize("column", ["subject", "vector"])
 def test_a_row_that_was_changed_matches_nothing_and_is_quarantined(server: Server, column: str) -> None:
     rows = units(3)
-    with open_gallery(address_of(server, f"changed_{column}"), contract=CONTRACT, create=True) as gallery:
+    with open_gallery(server.address_of(f"changed_{column}"), contract=CONTRACT, create=True) as gallery:
         for number, row in enumerate(rows):
             gallery.enroll(f"p{number}", row, key=f"k{number}")
         change(server, gallery, column)
@@ -167,7 +161,7 @@ def mates(rows: np.ndarray, cosine: float, seed: int) -> np.ndarray:
 
 def filled(server: Server, name: str, count: int) -> tuple[Gallery, np.ndarray]:
     rows = units(count)
-    gallery = open_gallery(address_of(server, name), contract=CONTRACT, create=True)
+    gallery = open_gallery(server.address_of(name), contract=CONTRACT, create=True)
     records = [Record(id=f"{n:05}", subject=f"p{n}", vector=packed(row)) for n, row in enumerate(rows)]
     gallery.store(records, "enroll")
     return gallery, rows
