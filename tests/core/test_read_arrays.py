@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import resource
 import struct
 import zipfile
 from collections.abc import Callable
@@ -112,17 +111,15 @@ def test_absence_and_kinds(tmp_path: Path) -> None:
         read_npy(tmp_path / "a.npz")
 
 
-def test_a_bomb_is_refused_before_it_is_unpacked(tmp_path: Path) -> None:
+def test_what_unpacks_to_much_more_is_read_up_to_a_limit(tmp_path: Path) -> None:
     path = tmp_path / "a.npz"
-    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive, archive.open("a.npy", "w") as file:
-        file.write(_header("'|u1'", shape="(200000000,)"))
-        for _ in range(200):
-            file.write(bytes(1_000_000))
-    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    with pytest.raises(ValueError, match="at most 100,000,000 are read"):
-        read_npz(path, limit=100_000_000)
-    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 50_000
-    assert read_npz(path)["a"].shape == (200_000_000,)
+    np.savez_compressed(path, a=np.zeros(60_000_000, np.uint8))
+    assert read_npz(path)["a"].shape == (60_000_000,)
+    with pytest.raises(ValueError, match="at most 50,000,000 are read"):
+        read_npz(path, limit=50_000_000)
+    np.savez_compressed(path, a=np.zeros(70_000_000, np.uint8))
+    with pytest.raises(ValueError, match="at most 67,108,864 are read"):
+        read_npz(path)
 
 
 def test_names_that_come_twice(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ import re
 import struct
 import zipfile
 import zlib
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import IO, Any
 
 import numpy as np
@@ -19,6 +19,10 @@ import numpy.typing as npt
 
 NPZ_LIMIT = 1 << 31
 """Bytes that the arrays of one `.npz` file may have together when they are compressed in it."""
+NPZ_FREELY, NPZ_TIMES = 1 << 26, 100
+"""Up to so many they may have in any case; beyond that, so many times the file's size."""
+NPZ_ARRAYS = 10_000
+"""Arrays that one `.npz` file may hold."""
 
 _MAGIC = b"\x93NUMPY"
 _LONGEST_HEADER = 1 << 16
@@ -113,8 +117,8 @@ def read_npz(path: str | Path, *, limit: int = NPZ_LIMIT) -> dict[str, npt.NDArr
 
     Args:
         path: the file.
-        limit: bytes that all arrays together may have where they are compressed; otherwise the file's own size bounds
-            them.
+        limit: bytes that all arrays together may have where they are compressed, if that is at most `NPZ_FREELY` or
+            `NPZ_TIMES` the file's size; otherwise the file's own size bounds them.
 
     Raises:
         ValueError: there is no such file, or it is damaged, or too large; the message names the file.
@@ -123,11 +127,16 @@ def read_npz(path: str | Path, *, limit: int = NPZ_LIMIT) -> dict[str, npt.NDArr
     found: dict[str, npt.NDArray[Any]] = {}
     try:
         size = path.stat().st_size
+        count = _stated_count(path)
+        if count > NPZ_ARRAYS:
+            raise ValueError(f"it states {count:,} arrays or more; at most {NPZ_ARRAYS:,} are read")
         with zipfile.ZipFile(path) as archive:
             entries = archive.infolist()
-            _check_count(path, len(entries))
+            if count != len(entries):  # zipfile does not compare
+                raise ValueError("its list of arrays is damaged")
             stated = sum(entry.file_size for entry in entries)
-            bound = max(limit, size) if any(entry.compress_type for entry in entries) else size
+            packed = any(entry.compress_type for entry in entries)
+            bound = max(min(limit, max(NPZ_FREELY, NPZ_TIMES * size)), size) if packed else size
             if stated > bound:
                 raise ValueError(f"its arrays have {stated:,} bytes; at most {bound:,} are read")
             for entry in entries:
@@ -142,19 +151,23 @@ def read_npz(path: str | Path, *, limit: int = NPZ_LIMIT) -> dict[str, npt.NDArr
     return found
 
 
-def _check_count(path: Path, found: int) -> None:
-    """Raise ValueError unless the end of a zip file states as many entries as were found: zipfile does not compare."""
+def _stated_count(path: Path) -> int:
+    """How many entries the end of a zip file states."""
     with path.open("rb") as file:
         file.seek(-_END.size, 2)
         magic, stated, comment = _END.unpack(file.read(_END.size))
-    if magic != b"PK\5\6" or comment or stated != min(found, 0xFFFF):
+    if magic != b"PK\5\6" or comment:
         raise ValueError("its list of arrays is damaged")
+    return int(stated)
 
 
 def _member(archive: zipfile.ZipFile, entry: zipfile.ZipInfo) -> npt.NDArray[Any]:
     """An array, read to the end of its entry, where its checksum is compared."""
     if entry.compress_type not in _METHODS or entry.flag_bits & _ENCRYPTED:
         raise ValueError(f"{entry.filename!r} is packed in a way that NumPy does not use")
+    name = PurePosixPath(entry.filename)
+    if name.is_absolute() or ".." in name.parts:
+        raise ValueError(f"{entry.filename!r} is a name outside of the archive")
     if not entry.filename.isascii() and not entry.flag_bits & _UTF8_NAME:
         raise ValueError(f"{entry.filename!r} is not named in UTF-8")
     with archive.open(entry) as file:
