@@ -15,6 +15,7 @@ import traceback
 import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext, redirect_stdout
+from functools import cache
 from importlib import import_module
 from pathlib import Path
 from types import FrameType
@@ -33,8 +34,9 @@ GROUPS = (
 _WRONGLY_ASKED = (ValueError, FileNotFoundError, FileExistsError, IsADirectoryError, NotADirectoryError)
 
 
+@cache
 def build_parser() -> Parser:
-    """All commands."""
+    """All commands; built once, for programs that run many."""
     parser = Parser(prog="hypersphere", description="Learn, measure, understand and use embeddings on the unit sphere.")
     parser.set_defaults(quiet=False, verbose=False, json=False, goes_on=False)
     parser.add_argument("--version", action="version", version=f"hypersphere {__version__}")

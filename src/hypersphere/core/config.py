@@ -9,6 +9,7 @@ import math
 import tomllib
 import types
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import cache
 from pathlib import Path
 from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
@@ -142,7 +143,7 @@ def build(schema: type[C], table: Mapping[str, Any], where: str = "") -> C:
         table: the values.
         where: the table's name, for messages.
     """
-    hints = get_type_hints(schema)
+    hints = _hints(schema)
     fields = {field.name: field for field in dataclasses.fields(schema)}  # type: ignore[arg-type]
     values = {}
     for key, value in table.items():
@@ -158,6 +159,12 @@ def build(schema: type[C], table: Mapping[str, Any], where: str = "") -> C:
         return schema(**values)
     except ValueError as error:
         raise ValueError(f"{where}: {error}" if where else str(error)) from None
+
+
+@cache
+def _hints(schema: type[Any]) -> Mapping[str, Any]:
+    """Return the types of a dataclass's fields; reading them from their text costs more than checking a table."""
+    return types.MappingProxyType(get_type_hints(schema))
 
 
 def as_table(config: Any) -> Any:
