@@ -69,10 +69,9 @@ def _flat(rng: random.Random) -> bytes:
     """A large image of one colour, which takes few bytes."""
     from PIL import Image
 
-    side = rng.choice((500, 2000, 4000))
-    return saved(
-        Image.new("RGB", (side, side)), rng.choice(("WEBP", "GIF", "JPEG", "TIFF")), **rng.choice(({}, {"quality": 1}))
-    )
+    side, kind = rng.choice((500, 2000, 4000)), rng.choice(("WEBP", "GIF", "JPEG", "TIFF"))
+    mode = "P" if kind == "GIF" else "RGB"  # Pillow would look for 256 colours, pixel by pixel
+    return saved(Image.new(mode, (side, side)), kind, **rng.choice(({}, {"quality": 1})))
 
 
 def call_bomb(rng: random.Random, folder: Path) -> None:
