@@ -143,7 +143,7 @@ def build(schema: type[C], table: Mapping[str, Any], where: str = "") -> C:
         table: the values.
         where: the table's name, for messages.
     """
-    hints = _hints(schema)
+    hints = _hints(schema)  # type: ignore[arg-type]
     fields = {field.name: field for field in dataclasses.fields(schema)}  # type: ignore[arg-type]
     values = {}
     for key, value in table.items():
