@@ -89,7 +89,7 @@ def test_an_image_does_not_depend_on_those_after_it() -> None:
 def test_parts_of_a_batch_are_changed_as_the_whole() -> None:
     x, whole = images(16), EVERYTHING(images(16), seeded())
     generator = seeded()
-    Augmentation.skip(generator, 10)
+    Augmentation.draw(10, generator)
     torch.testing.assert_close(EVERYTHING(x[10:], generator), whole[10:])
 
 
@@ -467,7 +467,7 @@ def test_bad_images() -> None:
 def test_what_happens_to_pixels_never_waits_for_the_device() -> None:
     """One graph holds all of it: nothing there looks at a value."""
     x = images(4)
-    eager, change = EVERYTHING(x, seeded()), torch.compile(EVERYTHING._change, fullgraph=True, backend="eager")
+    eager, change = EVERYTHING(x, seeded()), torch.compile(EVERYTHING.apply, fullgraph=True, backend="eager")
     assert torch.equal(EVERYTHING._changed(x, seeded(), change), eager)
 
 

@@ -56,7 +56,7 @@ def refused(rank: int, folder: Path) -> list[str]:
         if rank == 1:
             gradient: Any = run.head.weight.grad
             gradient.to_local().fill_(float("inf"))
-        run._update()
+        run.update()
         assert torch.equal(before, run.head.full_state_dict()["weight"])
         assert run.scaler.get_scale() == scale / 2
     return []

@@ -293,7 +293,7 @@ def test_a_skipped_step_moves_nothing(path: Path, tmp_path: Path) -> None:
     trainer.scaler.scale(torch.ones(()))
     for parameter in (*trainer.backbone.parameters(), *trainer.head.parameters()):
         parameter.grad = torch.full_like(parameter, float("inf"))
-    trainer._update()
+    trainer.update()
     assert trainer.head.objective.step == 0
 
 

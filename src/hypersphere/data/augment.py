@@ -124,30 +124,37 @@ class Augmentation:
         Returns:
             float32 (B, C, H, W) on the images' device.
         """
-        return self._changed(images, generator, self._change)
+        return self._changed(images, generator, self.apply)
 
     def compiled(self) -> Callable[[Tensor, torch.Generator], Tensor]:
         """The same call with what happens to pixels compiled by torch: fewer and fused kernels, equal up to rounding.
 
         It is compiled at the first call, and again for batches of another shape.
         """
-        change: Change = torch.compile(self._change, dynamic=False)
+        change: Change = torch.compile(self.apply, dynamic=False)
         return lambda images, generator: self._changed(images, generator, change)
 
     @staticmethod
-    def skip(generator: torch.Generator, images: int) -> None:
-        """Draw what so many images would have drawn: with it, parts of a batch are changed as the whole would be."""
-        torch.rand(images, _DRAWS, generator=generator, device=generator.device)
+    def draw(images: int, generator: torch.Generator) -> Tensor:
+        """The random numbers of so many images, (images, 16), where the generator is.
+
+        Drawn and thrown away, they let parts of a batch be changed as the whole would be.
+        """
+        return torch.rand(images, _DRAWS, generator=generator, device=generator.device)
 
     def _changed(self, images: Tensor, generator: torch.Generator, change: Change) -> Tensor:
         if images.dtype != torch.uint8 or images.ndim != 4 or images.shape[1] not in (1, 3):
             raise ValueError(f"images are {images.dtype} {tuple(images.shape)}; expected uint8 (B, 1 or 3, H, W)")
-        plan = self._plan(images, generator)
-        layout = tuple((name, values.shape[1]) for name, values in plan.items())
-        return change(images, onto(torch.cat(list(plan.values()), 1), images.device), layout)
+        numbers, layout = self.plan(self.draw(len(images), generator), *images.shape[1:])
+        return change(images, onto(numbers, images.device), layout)
 
-    def _change(self, images: Tensor, numbers: Tensor, layout: Layout) -> Tensor:
-        """What the plan says, kind by kind; nothing here waits for the device."""
+    def apply(self, images: Tensor, numbers: Tensor, layout: Layout) -> Tensor:
+        """What a plan says, kind by kind; nothing here waits for the device.
+
+        Args:
+            images: uint8 (B, C, H, W).
+            numbers, layout: what `plan` made of their draws, the numbers on the images' device.
+        """
         names, widths = zip(*layout, strict=True)
         plan = dict(zip(names, torch.split(numbers, list(widths), 1), strict=True))
         if "affine" in plan:
@@ -169,11 +176,14 @@ class Augmentation:
         """Whether pixels may come to lie between pixels."""
         return bool(self.rotate or self.zoom or (self.crop and self.crop_resize))
 
-    def _plan(self, images: Tensor, generator: torch.Generator) -> dict[str, Tensor]:
-        """The numbers of each image, (B, k) for each kind that is switched on."""
-        height, width = images.shape[2:]
-        u = torch.rand(len(images), _DRAWS, generator=generator, device=generator.device)
-        plan = {name: self._per_channel(name, images, u) for name in ("mean", "std")}
+    def plan(self, u: Tensor, channels: int, height: int, width: int) -> tuple[Tensor, Layout]:
+        """What becomes of each image: numbers of every kind that is switched on, and how many of each kind.
+
+        Args:
+            u: (B, 16), as of `draw`; each row is planned for itself.
+            channels, height, width: of the images.
+        """
+        plan = {name: self._per_channel(name, channels, u) for name in ("mean", "std")}
         if self.flip and not (self.shift or self.rotate or self.zoom or self.crop):
             plan["flip"] = (u[:, :1] < self.flip).float()
         elif self.shift or self.rotate or self.zoom or self.crop:
@@ -194,13 +204,13 @@ class Augmentation:
             plan["grey"] = (u[:, 10:11] < self.grey).float()
         if self.erase:
             plan["hole"] = self._hole(u, height, width)
-        return plan
+        return torch.cat(list(plan.values()), 1), tuple((name, values.shape[1]) for name, values in plan.items())
 
-    def _per_channel(self, name: str, images: Tensor, u: Tensor) -> Tensor:
+    def _per_channel(self, name: str, channels: int, u: Tensor) -> Tensor:
         values = _numbers(getattr(self, name))
-        if len(values) not in (1, images.shape[1]):
-            raise ValueError(f"{name} has {len(values)} numbers, but the images {images.shape[1]} channels")
-        return torch.tensor(values, device=u.device).expand(len(images), -1)
+        if len(values) not in (1, channels):
+            raise ValueError(f"{name} has {len(values)} numbers, but the images {channels} channels")
+        return torch.tensor(values, device=u.device).expand(len(u), -1)
 
     def _affine(self, u: Tensor, more: Tensor, height: int, width: int, box: Tensor | None) -> Tensor:
         """Where each output pixel comes from, for `pixels.move`: back through shift, rotation, zoom, crop and flip."""

@@ -66,6 +66,13 @@ class RowSGD(torch.optim.SGD):
         others = _without_rows(group, self._step_rows)
         return bool(super()._init_group(others, *lists))  # type: ignore[no-untyped-call]
 
+    def steps_as_torch(self) -> bool:
+        """Whether torch steps every parameter, as long as gradients are dense: then a rate may be a tensor."""
+        return all(
+            group["unit_eps"] is None and not any(is_sharded(each) or _many_rows(each) for each in group["params"])
+            for group in self.param_groups
+        )
+
     def _step_rows(self, group: dict[str, Any], weight: Tensor, grad: Tensor) -> bool:
         plain = not grad.is_sparse and group["unit_eps"] is None
         if plain and not is_sharded(weight) and not _many_rows(weight):

@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _BatchNorm
 
+if TYPE_CHECKING:
+    from hypersphere.training.trainer import Trainer
+
 _INITIAL_SHARE = 1e-4
+_STATISTICS_BATCHES = 20
 
 
 def keeps_statistics(network: nn.Module) -> bool:
@@ -54,6 +59,28 @@ def estimate_anew(network: nn.Module, run: Callable[[Tensor], object], batches: 
         for layer, momentum in zip(layers, momenta, strict=True):
             layer.momentum = momentum
         network.eval()
+
+
+def mend_statistics(trainer: Trainer) -> int:
+    """Mend BatchNorm's statistics; returns over how many batches those of a short run, at its end, were mended.
+
+    A moving average of statistics is not the statistics of the averaged weights, and while the weights move fast they
+    are far apart. They are estimated anew for every checkpoint, as torch's `update_bn` does; without a moving average
+    at the end of a short run alone. The batches are the first of the run.
+    """
+    settings, network, images = trainer.recipe.train, trainer.model(), trainer.images
+    short = trainer.step == trainer.total and is_lagging(network)
+    frozen = settings.freeze_backbone and not settings.shift_batch_norm
+    if frozen or not (short or (trainer.average is not None and keeps_statistics(network))):
+        return 0
+
+    def run(batch: Tensor) -> None:
+        with trainer.autocast():
+            network(batch)
+
+    count = min(_STATISTICS_BATCHES, trainer.total)
+    estimate_anew(network, run, (images.to_device(*images.load(step), step)[0] for step in range(count)))
+    return count if short else 0
 
 
 def _layers(network: nn.Module) -> list[_BatchNorm]:

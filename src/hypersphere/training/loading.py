@@ -83,7 +83,7 @@ class TrainingImages:
     def _augmented(self, images: Tensor, step: int) -> Tensor:
         """Augment images, each as it would be if one process saw the whole batch."""
         generator = torch.Generator().manual_seed(mix_seed(self.recipe.train.seed, step))
-        self.recipe.augment.skip(generator, self.world.rank * len(images))
+        self.recipe.augment.draw(self.world.rank * len(images), generator)  # those of the ranks before
         return self.augment(images, generator).contiguous(memory_format=torch.channels_last)
 
 

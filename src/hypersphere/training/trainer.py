@@ -16,7 +16,7 @@ from hypersphere.core import Reporter, remove_partial, sync_file
 from hypersphere.data import ImageSource
 from hypersphere.distributed import World
 from hypersphere.optim import clip_grad_norm_
-from hypersphere.training.batch_norm import estimate_anew, is_lagging, keeps_statistics
+from hypersphere.training.batch_norm import mend_statistics
 from hypersphere.training.build import (
     check_parts,
     check_split,
@@ -40,8 +40,8 @@ from hypersphere.training.run_state import resume, save, save_sharded
 from hypersphere.training.semi_siamese import VIEWS, SemiSiamese
 from hypersphere.training.step_graph import make_step_graph
 from hypersphere.training.teacher import Teacher
+from hypersphere.training.whole_step import make_whole_step
 
-_STATISTICS_BATCHES = 20
 _PRECISIONS = {"bfloat16": torch.bfloat16, "float16": torch.float16}
 Evaluation = Callable[[nn.Module], Mapping[str, float]]
 
@@ -62,7 +62,8 @@ class Trainer:
         loggers: written to besides `log.jsonl`.
         workers: processes that load images ahead; 0 loads them when needed.
         compile: hand the network to `torch.compile`, and on a single GPU to CUDA graphs; the augmentation too on a GPU.
-        graph: compute the gradients of a step as one CUDA graph, launched at once: for small networks on one GPU.
+        graph: take a step as one CUDA graph, launched at once: for small networks on one GPU. Of a run that holds its
+            images there and has SGD that is the whole step; of others, its gradients.
         checking: called as `checking(done, total)` while the images are read once, before the run starts.
     """
 
@@ -104,7 +105,7 @@ class Trainer:
         self.loss_weight = float(recipe.head.get("loss_weight", 1.0))
         self.neck_losses = make_neck_losses(recipe)
         self.compile = compile
-        self.graphs = compile and self.device.type == "cuda" and self.world.size == 1
+        self.graphs = compile and self.device.type == "cuda" and self.world.size == 1 and not graph
         self.network: Callable[..., Any] = self.backbone
         self.parallel: DistributedDataParallel | None = None
         self.averages = make_averages(recipe, self.backbone)
@@ -116,7 +117,8 @@ class Trainer:
         self.optimizer = make_optimizer(recipe, self.backbone, self.head)
         self.scaler = make_scaler(recipe, self.world)
         self.total = total_steps(recipe, self.images.batches)
-        self.step_graph = make_step_graph(recipe, self.world, self._gradients, self.optimizer) if graph else None
+        self.step_graph = make_step_graph(recipe, self.world, self.gradients, self.optimizer) if graph else None
+        self.whole_step = make_whole_step(self) if graph else None
         self.monitor = Monitor(self.source.num_classes)
         self.teacher = self._teacher(checking) if recipe.teacher.model is not None else None
         self.snapshots = Snapshots(
@@ -146,8 +148,11 @@ class Trainer:
             progress.begin(self.step)
         with logs, self._joined(), self.images.loader(self.step, stop) as loaded:
             while self.step < stop:
-                images, labels = self._next(loaded)
-                loss, embeddings = self._train_step(images, labels)
+                if self.whole_step is not None:
+                    loss, embeddings, labels = self.whole_step(self.step, stop)
+                else:
+                    images, labels = self._next(loaded)
+                    loss, embeddings = self._train_step(images, labels)
                 self.step += 1
                 self.images.batches.go_to(self.step)
                 last = self.step == self.total
@@ -160,7 +165,7 @@ class Trainer:
                     words = f"{values_in_words(values)}, {speed:,.0f} images/s, {self.waited / seconds:.0%} waiting"
                     words += "".join(f", {name} {score:.2%}" for name, score in self.scores.items())
                 if due and self.world.is_main:
-                    estimated = self._estimate_statistics()
+                    estimated = mend_statistics(self)
                 if self.snapshots.due(self.step) and self.world.is_main:
                     self.snapshots.save(self.step, self.model())
                 if due:
@@ -213,38 +218,15 @@ class Trainer:
         self.waited += time.monotonic() - began
         return self.images.to_device(images, labels, self.step)
 
-    def _estimate_statistics(self) -> int:
-        """Mend BatchNorm's statistics; returns over how many batches those of a short run, at its end, were mended.
-
-        A moving average of statistics is not the statistics of the averaged weights, and while the weights move fast
-        they are far apart. They are estimated anew for every checkpoint, as torch's `update_bn` does; without a moving
-        average at the end of a short run alone. The batches are the first of the run.
-        """
-        settings, network = self.recipe.train, self.model()
-        short = self.step == self.total and is_lagging(network)
-        frozen = settings.freeze_backbone and not settings.shift_batch_norm
-        if frozen or not (short or (self.average is not None and keeps_statistics(network))):
-            return 0
-
-        def run(images: Tensor) -> None:
-            with self._autocast():
-                network(images)
-
-        count = min(_STATISTICS_BATCHES, self.total)
-        estimate_anew(network, run, (self.images.to_device(*self.images.load(step), step)[0] for step in range(count)))
-        return count if short else 0
-
     def _train_step(self, images: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
         """One step of the optimizer; returns the loss of this process and the embeddings, both detached."""
         settings = self.recipe.train
         torch.manual_seed(mix_seed(settings.seed, self.step, self.world.rank))
-        for group in self.optimizer.param_groups:
-            group["lr"] = group["base"] * self._lr_factor(self.step)
-        self.backbone.train(not settings.freeze_backbone or settings.shift_batch_norm)
-        self.head.train()
+        self.set_rates(self.step)
+        self.set_training()
         if self.step_graph is not None:
             found = self.step_graph(images, labels)
-            self._update()
+            self.update()
             return found
         self.optimizer.zero_grad(set_to_none=True)
         total, embeddings = torch.zeros((), device=self.device), []
@@ -263,10 +245,20 @@ class Trainer:
                 self.scaler.scale(loss).backward()  # type: ignore[no-untyped-call]
             total += loss.detach()
             embeddings.append(embedded.detach().clone())
-        self._update()
+        self.update()
         return total, torch.cat(embeddings)
 
-    def _gradients(self, images: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
+    def set_rates(self, step: int) -> None:
+        """Give the optimizer the learning rates of a step, counted from 0."""
+        for group in self.optimizer.param_groups:
+            group["lr"] = group["base"] * self.lr_factor(step)
+
+    def set_training(self) -> None:
+        """Bring network and head into the mode that they train in."""
+        self.backbone.train(not self.recipe.train.freeze_backbone or self.recipe.train.shift_batch_norm)
+        self.head.train()
+
+    def gradients(self, images: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
         """Leave the gradients of a whole batch in the parameters; return its loss and embeddings."""
         weight = self._weight(labels, self._counted(labels))
         loss, embeddings = self._loss(images, labels, torch.Generator(), labels, weight)
@@ -307,7 +299,7 @@ class Trainer:
                 self.teacher.move_centers(self.head.weight, embeddings, targets, labels)
             if self.semi_siamese is not None:
                 shown = images if settings.gallery_view == "augmented" else self.images.plain(indices)
-                loss = self.loss_weight * self.semi_siamese.loss(embeddings, shown, labels, self._autocast())
+                loss = self.loss_weight * self.semi_siamese.loss(embeddings, shown, labels, self.autocast())
             elif self.loss_weight:
                 loss = self.loss_weight * self.head(embeddings, labels)
             for factor, extra in self.neck_losses:
@@ -326,7 +318,7 @@ class Trainer:
 
     def _targets(self, images: Tensor, indices: Tensor) -> Tensor | None:
         """Return what the teacher makes of the images of a step."""
-        return None if self.teacher is None else self.teacher.embed(images, indices, self._autocast())
+        return None if self.teacher is None else self.teacher.embed(images, indices, self.autocast())
 
     def _taught(self, embeddings: Tensor, targets: Tensor | None) -> Tensor | float:
         """Return the teacher's loss."""
@@ -335,19 +327,20 @@ class Trainer:
     def _embed(self, images: Tensor) -> tuple[Tensor, Tensor]:
         """Return the embeddings, and the features before the network's neck (the same where no loss wants them)."""
         frozen = torch.no_grad() if self.recipe.train.freeze_backbone else nullcontext()
-        with frozen, self._autocast():
+        with frozen, self.autocast():
             if self.neck_losses:
                 both: tuple[Tensor, Tensor] = self.network(images, before_neck=True)
                 return both
             embeddings: Tensor = self.network(images)
         return embeddings, embeddings
 
-    def _autocast(self) -> torch.autocast:
+    def autocast(self) -> torch.autocast:
         """Return the context of the precision that the recipe gives the network."""
         dtype = _PRECISIONS.get(self.recipe.train.precision)
         return torch.autocast(self.device.type, dtype=dtype, enabled=dtype is not None)
 
-    def _update(self) -> None:
+    def update(self) -> None:
+        """Take the step that the gradients ask for."""
         if self.head.sharding is None:
             self.world.all_reduce_mean_([p.grad for p in self.head.parameters() if p.grad is not None])
         self.scaler.unscale_(self.optimizer)
@@ -363,7 +356,8 @@ class Trainer:
         for average in self.averages.values():
             average.update_parameters(self.backbone)
 
-    def _lr_factor(self, step: int) -> float:
+    def lr_factor(self, step: int) -> float:
+        """Return the schedule's factor on the learning rate at a step, counted from 0."""
         return self.recipe.schedule.factor(step, self.total, self.images.batches.batches_per_epoch)
 
     def _mean(self, loss: Tensor) -> float:
@@ -383,7 +377,7 @@ class Trainer:
                 cause = stopped if self.world.is_main else None
         if self.world.any(cause is not None):
             raise cause or TrainingStopped("the main process has stopped the run; its message says why")
-        lr = self.recipe.optimizer.lr * self._lr_factor(self.step - 1)
+        lr = self.recipe.optimizer.lr * self.lr_factor(self.step - 1)
         values |= self.teacher.log_values() if self.teacher is not None else {}
         return {"step": self.step, "epoch": self.images.batches.epoch, "loss": mean, "lr": lr, **values}
 

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from hypersphere.core import Reporter, duration
 from hypersphere.data import ImageSource, InMemory
@@ -202,7 +202,7 @@ class _StepCount:
     def __init__(self, count: Count) -> None:
         self.count, self.last = count, 0
         self.head: Head | None = None
-        self.lengths: list[float] = []
+        self.lengths: list[Tensor] = []
 
     def begin(self, done: int) -> None:
         self.last = done
@@ -212,11 +212,18 @@ class _StepCount:
         self.last = done
         if self.head is not None:
             lengths = self.head.weight.detach().norm(dim=1)
-            self.lengths.append(float(lengths.max() / lengths.min()))
+            self.lengths.append(lengths.max() / lengths.min())  # waited for at the end, not at every step
 
 
 def train_and_measure(
-    setting: Setting, seed: int, cache: Path, device: str, count: Count, *, graph: bool | None = None
+    setting: Setting,
+    seed: int,
+    cache: Path,
+    device: str,
+    count: Count,
+    *,
+    graph: bool | None = None,
+    compile: bool = False,  # noqa: A002
 ) -> Record:
     """Train a setting in a folder that is thrown away, and measure the network.
 
@@ -226,6 +233,7 @@ def train_and_measure(
         device: where; a GPU holds the training images.
         count: told of the steps.
         graph: as of `Trainer`; by default on a GPU, but for mixed images.
+        compile: as of `Trainer`.
     """
     recipe, start, folder = setting.recipe(seed), time.monotonic(), cache / "images"
     train, new = training_images(recipe.data, folder, new=setting.measure != "people")
@@ -237,7 +245,7 @@ def train_and_measure(
     steps = _StepCount(count)
     try:
         with tempfile.TemporaryDirectory() as place:
-            made = {"world": World(device=torch.device(device)), "graph": graph}
+            made = {"world": World(device=torch.device(device)), "graph": graph, "compile": compile}
             trained = _train(setting, seed, Path(place), train, new, options=made, history=history, progress=steps)
             embed = measure.embedder(recipe, trained.backbone, device)
             people = None if new is not None else measure.measure_people(embed, unseen_images(recipe.data, folder))
@@ -258,7 +266,7 @@ def train_and_measure(
     if history:
         arrays["history"] = np.array(history)
     if steps.lengths:
-        arrays["lengths"] = np.array(steps.lengths, dtype=np.float32)
+        arrays["lengths"] = torch.stack(steps.lengths).float().cpu().numpy()
     seconds = time.monotonic() - start
     return Record(setting.title, seed, seconds, describe_machine(), numbers=numbers, arrays=arrays)
 

@@ -11,7 +11,7 @@ from hypersphere.plots import Line, Panel, draw_panels
 from hypersphere.reproduce.experiment.drawings import draw_margins
 from hypersphere.reproduce.experiment.evidence import CLASSES, Evidence, experiment
 from hypersphere.reproduce.experiment.measure import METRICS
-from hypersphere.reproduce.experiment.objects import NOTE, balanced
+from hypersphere.reproduce.experiment.objects import LM_WEIGHT, NOTE, balanced
 from hypersphere.reproduce.experiment.record_folder import objects_at_hand
 from hypersphere.reproduce.experiment.setting import Setting, classes
 from hypersphere.reproduce.experiment.verdict import Interval, over_seeds
@@ -41,7 +41,8 @@ def even(job: Job, data: str, loss: str, scale: float, weight: float = 0.0, *mor
     name = title or f"{loss}, s = {scale:g}{f' + {weight:g} R_sm' if weight else ''}"
     own = (f"head.scale={float(scale)}", *options, *added, *more)
     if data == OBJECTS:
-        return balanced(job, name, head, *own)
+        times = (f"head.loss_weight={LM_WEIGHT}",) if loss == "LM-Softmax" else ()
+        return balanced(job, name, head, *times, *own)
     count, images, steps = _SIZES[data]
     return classes(name, head, *own, count=count, images=images, steps=steps)
 
@@ -57,7 +58,7 @@ def _note(data: str) -> str:
 
 def _prototypes(job: Job) -> list[Setting]:
     data = _ten(job)
-    looks = f"train.checkpoint_every={588 if data == OBJECTS else 50}"
+    looks = f"train.checkpoint_every={392 if data == OBJECTS else 50}"
     return [
         even(job, data, "CosFace", 20, 0.0, looks, "head.prototypes=simplex", title="fixed prototypes"),
         even(job, data, "CosFace", 20, 0.0, looks, title="learned prototypes"),

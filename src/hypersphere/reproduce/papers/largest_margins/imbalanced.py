@@ -57,7 +57,10 @@ def imbalanced(job: Job, data: str, title: str, head: str, *options: str) -> Set
 def centred(job: Job, data: str, name: str, weight: float) -> Setting:
     """One of the five losses with so much of R_w."""
     head, *options = _HEADS[name]
-    added = [f"head.add.zero_centroid.weight={weight}"] if weight else []
+    times = objects.LM_WEIGHT if name == "LM-Softmax" and objects_at_hand(job.data) else 1.0
+    if times != 1:  # it counts for R_w, too: its own weight keeps lambda
+        options.append(f"head.loss_weight={times}")
+    added = [f"head.add.zero_centroid.weight={weight / times}"] if weight else []
     return imbalanced(job, data, f"{name}, lambda = {weight:g}", head, *options, *added)
 
 

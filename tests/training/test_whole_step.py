@@ -1,0 +1,134 @@
+"""Whole steps from tables on the device: the same run, bit for bit, as images loaded and rates set step by step."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from hypersphere.data import InMemory
+from hypersphere.distributed import World
+from hypersphere.pocket import PocketFaces
+from hypersphere.training import Trainer, load_recipe
+from hypersphere.training.whole_step import WholeStep, make_whole_step
+
+DATA = ("data.identities=4", "data.images_per_identity=10", "data.size=[16, 16]")
+RUN = (
+    "train.steps=70",
+    "train.batch_size=16",
+    "optimizer.name=sgd",
+    "optimizer.lr=0.05",
+    "schedule.name=cosine",
+    "train.log_every=30",
+)
+CHANGES = ("augment.flip=0.5", "augment.shift=1.0", "augment.max_shift=2", "augment.photometric=0.5")
+SETTINGS = (*DATA, *RUN, *CHANGES, "backbone.name=cnn4", "backbone.dim=8", "head.engine=dense")
+HEADS = (
+    ("head.name=softmax", "train.checkpoint_every=33"),
+    ("head.name=sphereface", "head.anneal={gamma=1.0}", "optimizer.max_grad_norm=1.0"),
+    (
+        "head.name=lm_softmax",
+        "head.scale=5.0",
+        "head.add.zero_centroid.weight=1.0",
+        "optimizer.prototype_lr_factor=3.0",
+    ),
+)
+NO_GPU = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+
+
+def on_gpu(test: Any) -> Any:
+    """Mark a test that needs a GPU."""
+    return pytest.mark.gpu(NO_GPU(test))
+
+
+def trainer(folder: Path, *settings: str, device: str = "cpu", graph: bool = False) -> Trainer:
+    recipe = load_recipe("pocket/faces", [*SETTINGS, *settings])
+    faces = PocketFaces(num_identities=4, images_per_identity=10, size=(16, 16))
+    world = World(device=torch.device(device))
+    return Trainer(recipe, folder, world=world, source=InMemory(faces, device), graph=graph)
+
+
+def weights(run: Trainer) -> list[torch.Tensor]:
+    return [value.detach().clone() for value in (*run.backbone.state_dict().values(), *run.head.state_dict().values())]
+
+
+@pytest.mark.parametrize("head", HEADS)
+def test_whole_steps_are_the_same_run(tmp_path: Path, head: tuple[str, ...]) -> None:
+    plain, whole = trainer(tmp_path / "plain", *head), trainer(tmp_path / "whole", *head)
+    whole.whole_step = WholeStep(whole)
+    plain.run()
+    whole.run()
+    for expected, found in zip(weights(plain), weights(whole), strict=True):
+        assert torch.equal(expected, found)
+    assert (tmp_path / "plain/log.jsonl").read_text() == (tmp_path / "whole/log.jsonl").read_text()
+
+
+def test_a_run_of_whole_steps_goes_on_where_it_stopped(tmp_path: Path) -> None:
+    settings = ("head.name=softmax", "train.checkpoint_every=20")
+    plain = trainer(tmp_path / "plain", *settings)
+    plain.run()
+    for until in (45, None):  # the second begins again at the checkpoint of step 40, in the midst of a block
+        whole = trainer(tmp_path / "whole", *settings)
+        whole.whole_step = WholeStep(whole)
+        whole.run(until=until)
+    for expected, found in zip(weights(plain), weights(whole), strict=True):
+        assert torch.equal(expected, found)
+
+
+@pytest.mark.parametrize("setting", ["optimizer.name=adamw", "train.ema=0.9"])
+def test_what_is_no_whole_step(tmp_path: Path, setting: str) -> None:
+    assert make_whole_step(trainer(tmp_path / "can")) is not None
+    assert make_whole_step(trainer(tmp_path / "cannot", setting)) is None
+
+
+@on_gpu
+@pytest.mark.parametrize("head", HEADS)
+def test_a_replayed_step_moves_weights_as_a_plain_one(tmp_path: Path, head: tuple[str, ...]) -> None:
+    run = trainer(tmp_path, *head, device="cuda", graph=True)
+    taken = run.whole_step
+    assert taken is not None
+    for step in range(9):
+        run.step = step
+        before = weights(run)
+        kept = {key: value.clone() for key, value in run.backbone.state_dict().items()}
+        state = [run.optimizer.state[p].get("momentum_buffer") for p in run.backbone.parameters()]
+        momenta = [None if each is None else each.clone() for each in state]
+        own = {key: value.clone() for key, value in run.head.state_dict().items()}
+        heads = [run.optimizer.state[p].get("momentum_buffer") for p in run.head.parameters()]
+        head_momenta = [None if each is None else each.clone() for each in heads]
+        if step > 3:  # what a plain step does, undone before the replayed one
+            run.step_graph, graph = None, run.step_graph
+            images, labels = run.images.to_device(*run.images.load(step), step)
+            run._train_step(images, labels)
+            expected = weights(run)
+            with torch.no_grad():
+                for name, value in run.backbone.state_dict().items():
+                    value.copy_(kept[name])
+                for name, value in run.head.state_dict().items():
+                    value.copy_(own[name])
+                for buffer, was in zip((*state, *heads), (*momenta, *head_momenta), strict=True):
+                    assert buffer is not None
+                    assert was is not None
+                    buffer.copy_(was)
+            run.step_graph = graph
+        loss, embeddings, labels = taken(step, 70)
+        assert bool(torch.isfinite(loss))
+        assert len(embeddings) == len(labels) == 16
+        if step > 3:
+            for old, wanted, new in zip(before, expected, weights(run), strict=True):
+                if wanted.is_floating_point():
+                    moved = (wanted - old).norm().clamp(min=1e-6)
+                    assert float((new - wanted).norm() / moved) < 0.02  # of TF32, and of sums in another order
+                else:
+                    assert torch.equal(new, wanted)
+    assert taken.graph is not None
+
+
+@on_gpu
+def test_a_run_of_replayed_steps_learns(tmp_path: Path) -> None:
+    run = trainer(tmp_path, device="cuda", graph=True)
+    run.run()
+    images, labels = run.images.to_device(*run.images.load(0), 0)
+    with torch.no_grad():
+        found = run.head.predict(run.backbone(images))
+    assert float((found == labels).float().mean()) > 0.8
