@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from hypersphere.core.stored_array import StoredArray
 from hypersphere.data import ArraySource, write_source
 from hypersphere.reproduce import Entry, Job, Result, RunOptions, load_catalogue, result_file, run_entry
 from hypersphere.reproduce.experiment import record_folder
@@ -18,7 +19,7 @@ from hypersphere.reproduce.experiment.cifar10 import open_objects
 from hypersphere.reproduce.experiment.evidence import settings_of
 from hypersphere.reproduce.experiment.objects import balanced, imbalanced
 from hypersphere.reproduce.experiment.record import Record
-from hypersphere.reproduce.experiment.record_lines import RecordLines, StoredArray
+from hypersphere.reproduce.experiment.record_lines import RecordLines
 from hypersphere.reproduce.experiment.run import Gathered, silent, train_and_measure
 from hypersphere.reproduce.experiment.setting import Setting
 

@@ -1,8 +1,10 @@
 """Comparisons: runs on record, one after another and several at once."""
 
 import multiprocessing
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -19,6 +21,8 @@ from hypersphere.training import (
     RunRecord,
     SetScore,
     Task,
+    Trained,
+    UnseenPairs,
     compare_runs,
     load_recipe,
     run_key,
@@ -41,6 +45,13 @@ def tasks_of(tmp_path: Path, *settings: str) -> list[Task]:
     return made
 
 
+def measured(trained: Trained, sets: Sequence[UnseenPairs], device: str) -> dict[str, Any]:
+    """What a caller measures besides: a number and an array."""
+    (held,) = sets
+    embeddings = held.embeddings(trained.backbone, device)
+    return {"people": float(len(set(held.people_on_images))), "norms": embeddings.norm(dim=1).numpy()}
+
+
 def without_time(record: RunRecord) -> dict[str, object]:
     return {**record.__dict__, "seconds": None, "machine": None}
 
@@ -56,6 +67,19 @@ def test_a_record_has_the_fit_and_every_decision(tmp_path: Path) -> None:
     assert score.decisions(40).mean() == pytest.approx(score.accuracy)
     assert score.low <= score.accuracy <= score.high
     assert score.tar.keys() == set()  # 20 impostor pairs tell nothing at a FAR of 1e-2
+
+
+@pytest.mark.parametrize("jobs", [1, 2])
+def test_what_a_caller_measures_is_on_record_with_the_run(tmp_path: Path, jobs: int) -> None:
+    (record,) = run_tasks(tasks_of(tmp_path, "train.steps=1")[:1], World(), {}, jobs=jobs, measure=measured)
+    file = RecordFile(tmp_path / "runs.jsonl")
+    file.add(record)
+    again = RecordFile(file.path).records[record.recipe]
+    assert again.numbers == {"people": 4.0}
+    assert (again.arrays["norms"].array() > 0).all()
+    assert np.array_equal(again.arrays["norms"].array(), record.arrays["norms"].array())
+    file.add(replace(record, numbers={}, arrays={}))
+    assert '"arrays"' not in file.path.read_text()
 
 
 def test_decisions_come_back_from_their_bits() -> None:

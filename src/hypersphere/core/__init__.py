@@ -1,6 +1,6 @@
 """What every room shares: checks with readable errors, configuration, files, the registry, progress, optional packages.
 
-Other rooms import from here; `core.read_arrays` apart, which needs numpy.
+Other rooms import from here; `core.read_arrays` and `core.stored_array` apart, which need numpy.
 """
 
 from hypersphere.core.checks import (

@@ -15,10 +15,12 @@ from types import FrameType
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import torch
 from torch import multiprocessing
 
 from hypersphere.core import digest
+from hypersphere.core.stored_array import StoredArray
 from hypersphere.data import ImageSource, InMemory
 from hypersphere.distributed import World
 from hypersphere.evaluation import embed
@@ -33,6 +35,8 @@ from hypersphere.training.validation import UnseenPairs, validation_sets
 from hypersphere.version import __version__
 
 _CHUNK = 512
+Measure = Callable[[Trained, Sequence[UnseenPairs], str], Mapping[str, float | npt.NDArray[Any]]]
+"""Called as `measure(trained, validation sets, device)`; returns numbers and arrays of the network by name."""
 Report = Callable[[int, int, int], None]
 """Called as `report(number of the run, steps done, steps in all)`."""
 
@@ -72,6 +76,7 @@ def run_task(
     world: World,
     options: Mapping[str, Any],
     report: Callable[[int, int], None],
+    measure: Measure | None = None,
 ) -> RunRecord:
     """Train one recipe and measure what it left behind; a run that stops itself has a record that says why.
 
@@ -81,6 +86,7 @@ def run_task(
         world: the processes that train together; only the main one measures.
         options: further keywords of the trainer.
         report: called as `report(step, steps)`.
+        measure: measures more of the network than its pairs.
     """
     began, recipe, device = time.monotonic(), task.recipe, world.device
     source = prepared.source
@@ -107,11 +113,14 @@ def run_task(
     sets = [replace(each.in_memory(held), recipe=recipe) for each in prepared.sets]
     whole = trained.head.sharding is None
     accuracy, norm = training_fit(trained, recipe, source, device) if whole else (None, None)
+    more = {} if measure is None else measure(trained, sets, str(device))
     return replace(
         begun,
         train_accuracy=accuracy,
         norm=norm,
         scores={each.title: SetScore.of(each.verify_run(trained, str(device))) for each in sets},
+        numbers={name: value for name, value in more.items() if isinstance(value, float)},
+        arrays={name: StoredArray.of(value) for name, value in more.items() if not isinstance(value, float)},
         steps=trained.steps,
         seconds=time.monotonic() - began,
     )
@@ -162,6 +171,7 @@ def run_tasks(
     *,
     jobs: int = 1,
     report: Report | None = None,
+    measure: Measure | None = None,
 ) -> Iterator[RunRecord]:
     """Train every task; records come as they are ready.
 
@@ -171,6 +181,7 @@ def run_tasks(
         options: further keywords of the trainer.
         jobs: how many runs at once, each in a process of its own with its share of the cores and of the card's memory.
         report: called as `report(number of the task, steps done, steps in all)`.
+        measure: measures more of each network than its pairs; a function of a module, where there are several jobs.
     """
     shared: dict[str, Prepared] = {}
     for task in tasks:
@@ -180,11 +191,11 @@ def run_tasks(
     if jobs == 1:
         for number, task in enumerate(tasks):
             prepared = shared[digest(task.recipe.data)]
-            yield run_task(task, prepared, world, options, _numbered(report, number))
+            yield run_task(task, prepared, world, options, _numbered(report, number), measure)
         return
     if world.size > 1:
         raise ValueError(f"jobs={jobs}: runs that {world.size} processes share are trained one after another")
-    yield from _in_processes(tasks, _Worker(shared, options, str(world.device), jobs), report)
+    yield from _in_processes(tasks, _Worker(shared, options, str(world.device), jobs, measure), report)
 
 
 def _numbered(report: Report | None, number: int) -> Callable[[int, int], None]:
@@ -199,6 +210,7 @@ class _Worker:
     options: Mapping[str, Any]
     device: str
     jobs: int
+    measure: Measure | None = None
     steps: Any = None
 
     def begin(self) -> None:
@@ -234,7 +246,7 @@ def _work(number: int, task: Task) -> RunRecord:
             worker.steps.put((number, done, total))
 
     world = World(device=torch.device(worker.device))
-    return run_task(task, worker.shared[digest(task.recipe.data)], world, worker.options, report)
+    return run_task(task, worker.shared[digest(task.recipe.data)], world, worker.options, report, worker.measure)
 
 
 def _in_processes(tasks: Sequence[Task], worker: _Worker, report: Report | None) -> Iterator[RunRecord]:

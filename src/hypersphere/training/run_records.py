@@ -7,11 +7,13 @@ import json
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from hypersphere.core import build, digest, numbered_lines, parse_json, write_atomically
+from hypersphere.core.stored_array import StoredArray
 from hypersphere.evaluation import Difference, Verification, compare_repeated
 from hypersphere.training.recipe import Recipe
 from hypersphere.training.validation import UnseenPairs
@@ -74,6 +76,7 @@ class RunRecord:
         train_accuracy: share of its own training images, without augmentation, that the head puts in their class.
         norm: mean length of their embeddings.
         scores: by set of pairs.
+        numbers, arrays: what else was measured of its network, by name.
         steps, seconds: of training and measuring.
         machine, version: where, and of this library.
     """
@@ -85,6 +88,8 @@ class RunRecord:
     train_accuracy: float | None = None
     norm: float | None = None
     scores: dict[str, SetScore] = field(default_factory=dict)
+    numbers: dict[str, float] = field(default_factory=dict)
+    arrays: dict[str, StoredArray] = field(default_factory=dict)
     steps: int = 0
     seconds: float = 0.0
     machine: str = ""
@@ -120,8 +125,13 @@ class RecordFile:
         """Write a run down; a later record of the same recipe replaces the earlier one."""
         self.records[record.recipe] = record
         self.path.parent.mkdir(parents=True, exist_ok=True)
-        lines = (json.dumps(asdict(each), allow_nan=False) + "\n" for each in self.records.values())
+        lines = (json.dumps(_table(each), allow_nan=False) + "\n" for each in self.records.values())
         write_atomically(self.path, "".join(lines).encode())
+
+
+def _table(record: RunRecord) -> dict[str, Any]:
+    """The fields of a record, without numbers and arrays where there are none."""
+    return {name: value for name, value in asdict(record).items() if value or name not in ("numbers", "arrays")}
 
 
 def _from_base64(text: str) -> bytes:

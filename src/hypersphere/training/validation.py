@@ -63,6 +63,16 @@ class UnseenPairs:
         labels = np.asarray(self.source.labels)
         return labels[self.left], labels[self.right]
 
+    @property
+    def people_on_images(self) -> npt.NDArray[np.int64]:
+        """(images,) the number of the person on each image; -1 on one that is in no pair of a list."""
+        if self.people is None:
+            return np.asarray(self.source.labels)
+        found = np.full(len(self.source), -1, dtype=np.int64)
+        for places, people in zip((self.left, self.right), self.people, strict=True):
+            found[places] = people
+        return found
+
     def in_memory(self, device: torch.device | str, progress: Reporter | None = None) -> UnseenPairs:
         """Return the same pairs with their images decoded and held on a device."""
         held = self.source if isinstance(self.source, InMemory) else InMemory(self.source, "cpu", progress)
@@ -70,7 +80,7 @@ class UnseenPairs:
 
     def scores(self, network: nn.Module, device: str = "cpu") -> npt.NDArray[np.float32]:
         """Return the cosine of every pair."""
-        unit = normalize(self._embedded(network, device))
+        unit = normalize(self.embeddings(network, device))
         scores: npt.NDArray[np.float32] = (
             (unit[torch.from_numpy(self.left)] * unit[torch.from_numpy(self.right)]).sum(1).numpy()
         )
@@ -94,8 +104,8 @@ class UnseenPairs:
             results.append(self.verify(network, device))
         return results
 
-    def _embedded(self, network: nn.Module, device: str) -> Tensor:
-        """Embeddings; with `data.validation.flip` the sum with those of the mirror images (NormFace, sec. 4.1)."""
+    def embeddings(self, network: nn.Module, device: str = "cpu") -> Tensor:
+        """(images, dim); with `data.validation.flip` the sum with those of the mirror images (NormFace, sec. 4.1)."""
         flip = "sum" if self.recipe.data.validation.flip else "none"
         return embed(run_embedder(self.recipe, network, device, flip=flip), self.source)
 
