@@ -9,10 +9,12 @@ import pytest
 import torch
 
 from tests.browser import NAMES, Browser, find_browser
+from tests.syncs import skip_syncs
 from tests.recognition.gallery.servers import Milvus, Postgres
 
 if not torch.cuda.is_available():
     os.environ.setdefault("TRITON_INTERPRET", "1")
+skip_syncs()
 
 
 @pytest.fixture(scope="session")

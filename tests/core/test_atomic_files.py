@@ -13,8 +13,16 @@ from pathlib import Path
 import pytest
 
 from hypersphere.core.files import Staged, file_digest, remove_partial, staged_folder, whole_file, write_atomically
+from tests.syncs import REAL
 
 
+@pytest.fixture
+def real_syncs(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, call in REAL.items():
+        monkeypatch.setattr(os, name, call)
+
+
+@pytest.mark.usefixtures("real_syncs")
 def test_staged_files_appear_together(tmp_path: Path) -> None:
     first, second = tmp_path / "new" / "deep" / "a", tmp_path / "b"
     with Staged() as stage:
@@ -100,6 +108,7 @@ def names(folder: Path) -> list[str]:
     return sorted(path.name for path in folder.iterdir())
 
 
+@pytest.mark.usefixtures("real_syncs")
 def test_writing_replaces_a_file_whole(tmp_path: Path) -> None:
     path = tmp_path / "new" / "file"
     for data in (b"one", b"two" * 100_000, b""):

@@ -20,6 +20,7 @@ from torch.nn.parallel import DistributedDataParallel
 import hypersphere as hs
 from hypersphere.distributed import Group, is_sharded, to_local
 from hypersphere.losses import Batch
+from tests.syncs import skip_syncs
 
 MOST = 4
 D = 5
@@ -101,6 +102,7 @@ def run_once(work: Callable[[int, Path], object], factory: pytest.TempPathFactor
 
 def _start(work: Callable[[int, Path], object], rank: int, count: int, folder: Path, torchrun: bool) -> None:
     torch.set_num_threads(1)
+    skip_syncs()
     join = partial(
         distributed.init_process_group, init_method=f"file://{folder / 'store'}", rank=rank, world_size=count
     )
