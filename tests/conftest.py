@@ -9,8 +9,8 @@ import pytest
 import torch
 
 from tests.browser import NAMES, Browser, find_browser
-from tests.syncs import skip_syncs
 from tests.recognition.gallery.servers import Milvus, Postgres
+from tests.syncs import skip_syncs
 
 if not torch.cuda.is_available():
     os.environ.setdefault("TRITON_INTERPRET", "1")
