@@ -9,6 +9,7 @@ from hypersphere.bench import measure_training
 from hypersphere.cli import main
 from hypersphere.cli.compare import _Shown
 from hypersphere.data import write_folder
+from hypersphere.data.augment import KINDS
 from hypersphere.pocket import PocketFaces
 from hypersphere.training import Checkpoints, compare_cells, read_log
 from tests.training.small import RECIPE
@@ -161,12 +162,13 @@ def test_bench_train_prints_a_row_and_appends_it(
         "float32",
     ]
     command = ["bench", "train", "--backbones", "cnn4", "--workers", "0", "--no-compile", "--device", "cpu", *small]
-    for _ in range(2):
-        assert main([*command, "--csv", str(csv)]) == 0
+    for chosen in ([], ["--augment", "flip"]):
+        assert main([*command, *chosen, "--csv", str(csv)]) == 0
     assert capsys.readouterr().out.count("cnn4") == 2
     header, *rows = csv.read_text().splitlines()
-    assert len(rows) == 2
     assert header.startswith("date_utc,backbone,batch")
+    assert [dict(zip(header.split(","), row.split(","), strict=True))["augment"] for row in rows] == ["all", "flip"]
+    assert set(measure_training.AUGMENTS["all"]) == set(KINDS)
 
 
 def test_bench_train_refuses_nothing_to_measure(capsys: pytest.CaptureFixture[str]) -> None:

@@ -17,7 +17,7 @@ import torch
 from torch import Tensor
 
 from hypersphere.bench.machine import device_name
-from hypersphere.core import build, check_integer
+from hypersphere.core import build, check_choice, check_integer
 from hypersphere.data import ImageSource, Indices, Labels, open_source, write_records
 from hypersphere.distributed import World, default_workers, join_world
 from hypersphere.pocket import PocketFaces
@@ -25,6 +25,9 @@ from hypersphere.training import Recipe, Trainer
 from hypersphere.version import __version__
 
 _IDENTITIES, _IMAGES = 64, 16
+_KINDS = ("flip", "shift", "rotate", "zoom", "crop", "low_resolution", "photometric", "grey", "erase")
+AUGMENTS = {"all": dict.fromkeys(_KINDS, 0.5), "flip": {"flip": 0.5}}
+"""What may be done to the images: every kind of change, each to half of them, or flips alone."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -40,6 +43,7 @@ class TrainingBench:
         precision: float32, bfloat16 or float16.
         workers: processes that load images; the device's usual number by default.
         compile: whether the network is handed to torch.compile.
+        augment: one of `AUGMENTS`.
     """
 
     batch_size: int
@@ -50,12 +54,14 @@ class TrainingBench:
     precision: str
     workers: int | None
     compile: bool
+    augment: str
 
     def __post_init__(self) -> None:
         for name, least in (("batch_size", 1), ("steps", 1), ("warmup", 1), ("classes", 2)):
             check_integer(f"--{name.replace('_', '-')}", getattr(self, name), least)
         if self.workers is not None:
             check_integer("--workers", self.workers, 0)
+        check_choice("--augment", self.augment, AUGMENTS)
         if "WORLD_SIZE" in os.environ:
             raise ValueError("bench train measures one process: start it without torchrun")
 
@@ -63,8 +69,9 @@ class TrainingBench:
         """Return what is measured in a sentence."""
         workers = default_workers(torch.device(device)) if self.workers is None else self.workers
         return (
-            f"whole training steps on {device_name(device)}: {self.size}x{self.size} JPEG files, batch"
-            f" {self.batch_size}, {self.precision}, CosFace with {self.classes:,} classes, {workers} loading processes,"
+            f"whole training steps on {device_name(device)}: {self.size}x{self.size} JPEG files,"
+            f" {'every kind of augmentation' if self.augment == 'all' else 'flips alone'}, batch {self.batch_size},"
+            f" {self.precision}, CosFace with {self.classes:,} classes, {workers} loading processes,"
             f" {'compiled' if self.compile else 'not compiled'}"
         )
 
@@ -84,7 +91,7 @@ class TrainingBench:
         workers = default_workers(world.device) if self.workers is None else self.workers
         table = {
             "data": {"source": "unused", "size": [self.size, self.size]},
-            "augment": {"flip": 0.5},
+            "augment": AUGMENTS[self.augment],
             "backbone": {"name": name, "dim": 512},
             "head": {"name": "cosface"},
             "optimizer": {"lr": 0.001},
@@ -114,6 +121,7 @@ class TrainingBench:
             "classes": self.classes,
             "precision": self.precision,
             "compiled": self.compile,
+            "augment": self.augment,
             "workers": workers,
             "images_per_s": round(self.steps * self.batch_size / seconds, 1),
             "ms": round(1000 * seconds / self.steps, 2),

@@ -32,6 +32,9 @@ def add_command(commands: Any) -> None:
     train.add_argument("--steps", type=int, default=50, help="measured steps, after --warmup more (%(default)s)")
     train.add_argument("--warmup", type=int, default=20, help="steps before the clock starts (%(default)s)")
     train.add_argument("--precision", default="bfloat16", help="float32, bfloat16 or float16 (%(default)s)")
+    train.add_argument(
+        "--augment", default="all", choices=("all", "flip"), help="every kind of change, or flips alone (%(default)s)"
+    )
     add_device(train)
     add_loading(train)
     train.add_argument("--csv", type=Path, help="a file to append the rows to")
@@ -63,7 +66,7 @@ def add_command(commands: Any) -> None:
 
 def run_train(options: argparse.Namespace) -> Results:
     """Measure each backbone and print a line for it."""
-    names = ("batch_size", "size", "classes", "steps", "warmup", "precision", "workers", "compile")
+    names = ("batch_size", "size", "classes", "steps", "warmup", "precision", "workers", "compile", "augment")
     bench = hs.bench.TrainingBench(**{name: getattr(options, name) for name in names})
     note(f"{textwrap.fill(bench.describe(choose_device(options.device)), 79)}\n")
     print(f"{'backbone':<14}{'images/s':>10}{'ms a step':>11}{'waiting for data':>18}{'GPU memory':>12}", flush=True)
