@@ -89,7 +89,11 @@ def test_decisions_come_back_from_their_bits() -> None:
     assert np.array_equal(SetScore.of([result]).decisions(100), result.right)
 
 
-def test_several_runs_at_once_are_the_same_runs(tmp_path: Path) -> None:
+@pytest.mark.parametrize("start", ["forkserver", pytest.param("spawn", marks=pytest.mark.slow)])
+def test_several_runs_at_once_are_the_same_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, start: str) -> None:
+    """Processes that are started anew, as users' are, spend seconds on imports; tasks and records travel alike."""
+    if start == "forkserver":
+        monkeypatch.setattr(torch.multiprocessing, "get_context", lambda _: warm_context())
     one = list(run_tasks(tasks_of(tmp_path, "data.device=cpu"), World(), {}))
     (tmp_path / "again").mkdir()
     heard: list[tuple[int, int, int]] = []

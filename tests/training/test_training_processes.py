@@ -1,13 +1,16 @@
 """Several processes are one run: the same losses and weights as one process, up to rounding."""
 
+import io
 import os
 import subprocess
 import sys
+from contextlib import redirect_stdout
 from pathlib import Path
 
 import pytest
 import torch
 
+from hypersphere.cli import main
 from hypersphere.distributed import World, join_world
 from hypersphere.training import Trainer, TrainingStopped, load_recipe
 from hypersphere.training.logs import read_log
@@ -115,6 +118,22 @@ def compare_runs(one: Path, two: Path) -> None:
         assert mine["loss"] == pytest.approx(theirs["loss"], rel=1e-4)
 
 
+def command(rank: int, folder: Path) -> str:
+    """Run the command in a process that has torchrun's variables; return what it prints."""
+    words = [*SETTINGS, *RUNS["arcface"], "--out", str(folder / "run"), "--device", "cpu"]
+    with redirect_stdout(io.StringIO()) as out:
+        assert main(["train", str(folder / "recipe.toml"), *words]) == 0
+    return out.getvalue()
+
+
+def test_the_command_in_two_processes_trains_as_the_trainer(runs: Path, tmp_path: Path) -> None:
+    (tmp_path / "recipe.toml").write_text(RECIPE)
+    said = run_processes(command, tmp_path, 2, torchrun=True)
+    assert [each.count("verification accuracy") for each in said] == [1, 0]
+    compare_runs(runs / "two" / "arcface", tmp_path / "run")
+
+
+@pytest.mark.slow
 def test_torchrun_trains_as_one_process(runs: Path, tmp_path: Path) -> None:
     """The command, started by torchrun: it trains what the trainer trains, and one process speaks."""
     launch = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
