@@ -29,6 +29,7 @@ from hypersphere.training import (
     run_tasks,
     validation_sets,
 )
+from hypersphere.training.teacher import TeacherSettings
 from hypersphere.training.training_data import training_source
 from tests.heads.shard_worker import warm_context
 from tests.training.small import RECIPE
@@ -168,6 +169,11 @@ def test_the_key_of_a_run_does_not_tell_where_its_data_lie(tmp_path: Path) -> No
     )
     assert key(validation=here) == key(validation=there) != key(validation=other)
     assert run_key(replace(recipe, train=replace(recipe.train, seed=5))) != run_key(recipe)
+    taught, moved, other = (
+        run_key(replace(recipe, teacher=TeacherSettings(model=model))) for model in ("a/t.onnx", "b/t.onnx", "a/u.onnx")
+    )
+    assert taught == moved
+    assert taught not in (other, run_key(recipe))
 
 
 def test_a_run_that_stops_itself_is_on_record(tmp_path: Path) -> None:

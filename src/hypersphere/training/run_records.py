@@ -97,13 +97,17 @@ class RunRecord:
 
 
 def run_key(recipe: Recipe) -> str:
-    """Return a hash of a recipe that does not depend on where its data lie: only the last name of a path counts."""
-    data, validation = recipe.data, recipe.data.validation
+    """Return a hash of a recipe that does not depend on where its data and its teacher lie.
+
+    Only the last name of a path counts.
+    """
+    data, validation, teacher = recipe.data, recipe.data.validation, recipe.teacher
     pairs, images = (None if path is None else Path(path).name for path in (validation.pairs, validation.images))
     exclude = None if data.exclude is None else Path(data.exclude).name
     held_out = replace(validation, pairs=pairs, images=images)
     placeless = replace(data, source=Path(data.source).name, exclude=exclude, device=None, validation=held_out)
-    return digest(replace(recipe, data=placeless))
+    model = None if teacher.model is None else Path(teacher.model).name
+    return digest(replace(recipe, data=placeless, teacher=replace(teacher, model=model)))
 
 
 class RecordFile:
