@@ -169,11 +169,11 @@ def test_the_key_of_a_run_does_not_tell_where_its_data_lie(tmp_path: Path) -> No
     )
     assert key(validation=here) == key(validation=there) != key(validation=other)
     assert run_key(replace(recipe, train=replace(recipe.train, seed=5))) != run_key(recipe)
-    taught, moved, other = (
+    taught, moved, another = (
         run_key(replace(recipe, teacher=TeacherSettings(model=model))) for model in ("a/t.onnx", "b/t.onnx", "a/u.onnx")
     )
     assert taught == moved
-    assert taught not in (other, run_key(recipe))
+    assert taught not in (another, run_key(recipe))
 
 
 def test_a_run_that_stops_itself_is_on_record(tmp_path: Path) -> None:
