@@ -27,7 +27,7 @@ def photos(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_it_says_what_it_aligned(photos: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["align", str(photos), str(tmp_path), "--processes", "1"]) == 0
     printed = capsys.readouterr().out
-    assert f"3 photos: 1 crops in {tmp_path}" in printed
+    assert f"3 photos: 1 crop in {tmp_path}" in printed
     assert "without a crop: 2 (1 no face, 1 several faces); failure to acquire 66.67 % [9.43, 99.16]" in printed
     assert "--faces largest or --faces all" in printed
     assert (tmp_path / "ada.png").is_file()

@@ -34,7 +34,7 @@ def run(capsys: pytest.CaptureFixture[str], *words: str, status: int = 0) -> str
 @pytest.mark.usefixtures("place")
 def test_info(capsys: pytest.CaptureFixture[str]) -> None:
     told = run(capsys, "info", "people.db")
-    assert "templates    2 of 1 people, 16 numbers each" in told
+    assert "templates    2 of 1 person, 16 numbers each" in told
     assert "expired      1" in told
     assert "search       exact" in told
     assert contract_digest(CONTRACT) in told
@@ -49,7 +49,7 @@ def test_verify_quarantines_and_says_so(place: Path, capsys: pytest.CaptureFixtu
     (place / "people.db").write_bytes(data)
     assert run(capsys, "verify", "people.db", status=1) == "damaged template a (quarantined)\n"
     assert "quarantined  1" in run(capsys, "info", "people.db")
-    assert run(capsys, "purge", "people.db") == "removed 1 expired templates and 1 rows in quarantine\n"
+    assert run(capsys, "purge", "people.db") == "removed 1 expired template and 1 row in quarantine\n"
 
 
 def test_backup_and_restore(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -65,7 +65,7 @@ def test_backup_and_restore(place: Path, capsys: pytest.CaptureFixture[str]) -> 
 
 @pytest.mark.usefixtures("place")
 def test_purge_and_audit(capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(capsys, "purge", "people.db") == "removed 1 expired templates and 0 rows in quarantine\n"
+    assert run(capsys, "purge", "people.db") == "removed 1 expired template and 0 rows in quarantine\n"
     assert run(capsys, "purge", "people.db") == "removed 0 expired templates and 0 rows in quarantine\n"
     lines = run(capsys, "audit", "people.db").splitlines()
     assert [line.split()[2] for line in lines] == ["enroll", "enroll", "enroll", "purge"]

@@ -79,7 +79,7 @@ def test_a_calibration_lies_beside_its_model(here: Path, capsys: Capture) -> Non
 def test_people_whom_somebody_trained_on_are_refused(here: Path, capsys: Capture) -> None:
     Path("trained.txt").write_text("X_3\n")
     assert main(["calibrate", "net", "people", "--disjoint-from", "trained.txt", "--device", "cpu"]) == 2
-    assert "shares 1 people with trained.txt: x3" in capsys.readouterr().err
+    assert "shares 1 person with trained.txt: x3" in capsys.readouterr().err
 
 
 def test_a_list_of_pairs_is_enough(here: Path, capsys: Capture) -> None:
@@ -115,6 +115,28 @@ def test_verify_says_match_by_its_status(here: Path, capsys: Capture) -> None:
     assert answer(capsys, "verify", str(one), str(two), *options[:3], "--fmr", "1e-9")[0] == 2
     assert main(["verify", "one.png", "one.png", *options, "--device", "cpu"]) == 2
     assert "one.png is 200 x 200 pixels; an aligned crop for net has 16 x 16" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["verify", "missing.jpg", "one.png"],
+        ["verify", "one.png", "missing.jpg"],
+        ["enroll", "Ada", "one.png", "missing.jpg"],
+        ["identify", "missing.jpg"],
+        ["cluster", "missing.jpg"],
+        ["calibrate", "net", "missing.jpg"],
+    ],
+)
+def test_photos_are_looked_for_before_a_model_is_loaded(
+    here: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch, words: list[str]
+) -> None:
+    monkeypatch.setattr(hs, "load_model", lambda *_, **__: pytest.fail("the model was loaded"))
+    assert main([*words, "--device", "cpu"]) == 2
+    assert "missing.jpg" in capsys.readouterr().err
+    if words[0] == "verify":
+        assert main(["verify", "one.png", "people", "--device", "cpu"]) == 2
+        assert "people is a folder; expected a photo" in capsys.readouterr().err
 
 
 def test_verify_photos(here: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -185,7 +207,7 @@ def test_cluster_writes_page_and_table(here: Path, capsys: Capture) -> None:
 def test_cluster_names_what_it_leaves_out(here: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(recognizer, "load_detector", lambda _: KnownFaces(2))
     assert main(["cluster", "two.png", "--device", "cpu"]) == 0
-    assert "2 faces of 1 photos" in capsys.readouterr().out
+    assert "2 faces of 1 photo:" in capsys.readouterr().out
     monkeypatch.setattr(recognizer, "load_detector", lambda _: KnownFaces(0))
     assert main(["cluster", "album", "--device", "cpu"]) == 2
     assert "no face was found on any of 6 photos" in capsys.readouterr().err

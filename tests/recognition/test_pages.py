@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import hypersphere as hs
+from hypersphere.core import counted
 from hypersphere.data import ArraySource, Image, open_every_image
 from hypersphere.recognition import (
     Face,
@@ -81,7 +82,7 @@ def test_faces_of_crops_are_those_of_the_model(tmp_path: Path) -> None:
         tmp_path / "groups.html", faces, groups, [f"{k}.png" for k in range(6)], row, about="Six crops."
     )
     words = Reader(path.read_text()).words
-    assert f"6 faces: {(np.bincount(groups) > 1).sum()} groups, " in words
+    assert f"6 faces: {counted(int((np.bincount(groups) > 1).sum()), 'group')}, " in words
     assert "false-match rate 1e-03" in words
 
 
@@ -108,5 +109,5 @@ def test_photos_without_a_face_are_named(tmp_path: Path) -> None:
     assert [names[number] for number in faces.left_out] == ["d.jpg", "b.png", "c.png"]
     assert "no face was found" in faces.left_out[1]
     assert "one point" in faces.left_out[2]
-    with pytest.raises(ValueError, match="no face was found on any of 1 photos"):
+    with pytest.raises(ValueError, match="no face was found on any of 1 photo;"):
         find_faces(Recognizer("starter", detector=Half(1)), open_every_image(tmp_path / "b.png")[0])

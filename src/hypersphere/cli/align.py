@@ -9,7 +9,7 @@ from typing import Any
 
 import hypersphere as hs
 from hypersphere.cli.output import Results
-from hypersphere.core import Progress
+from hypersphere.core import Progress, counted
 
 TARGETS = ("insightface-112", "sphereface-112x96")
 FACES = ("one", "largest", "all")
@@ -55,7 +55,7 @@ def run_align(options: argparse.Namespace) -> Results:
     with Progress(f"aligning {Path(options.photos).name}", "photos") as progress:
         report = hs.recognition.align_photos(task, processes=processes, progress=progress)
     rate, failed = report.failure_rate, report.failed
-    print(f"{len(report.photos):,} photos: {report.crops:,} crops in {options.out}")
+    print(f"{counted(len(report.photos), 'photo')}: {counted(report.crops, 'crop')} in {options.out}")
     if failed:
         kinds = {kind: sum(each.failure == kind for each in failed) for kind in hs.recognition.ALIGN_FAILURES}
         shown = ", ".join(f"{count:,} {kind}" for kind, count in kinds.items() if count)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import hypersphere as hs
 from hypersphere.cli.output import Results, bold, note
 from hypersphere.cli.parser import add_device, model_path
-from hypersphere.core import Progress, choose_device, is_integer
+from hypersphere.core import Progress, choose_device, counted, is_integer
 
 if TYPE_CHECKING:
     import numpy as np
@@ -66,10 +66,7 @@ def run_calibrate(options: argparse.Namespace) -> Results:
     out = options.out or hs.recognition.calibration_path(options.model)
     if out.suffix != ".json":
         raise ValueError(f"--out {out}: a calibration ends in .json")
-    onnx = options.model.suffix == ".onnx" and options.device is None
-    device = "cpu" if onnx else str(choose_device(options.device))
-    model = hs.load_model(options.model, options.contract, device=device)
-    made = _of_pairs(options, model) if options.pairs is not None else _of_people(options, model)
+    made = _of_pairs(options) if options.pairs is not None else _of_people(options)
     if not made.disjoint_from:
         note("nothing says that the model was not trained on these people: see --held-out and --disjoint-from")
     hs.recognition.save_calibration(made, out)
@@ -78,13 +75,19 @@ def run_calibrate(options: argparse.Namespace) -> Results:
     return Results({"file": out, "calibration": made})
 
 
-def _of_people(options: argparse.Namespace, model: Embedder) -> Calibration:
+def _load_model(options: argparse.Namespace) -> Embedder:
+    onnx = options.model.suffix == ".onnx" and options.device is None
+    device = "cpu" if onnx else str(choose_device(options.device))
+    return hs.load_model(options.model, options.contract, device=device)
+
+
+def _of_people(options: argparse.Namespace) -> Calibration:
     """All pairs of a set, or of the people of it that a recipe holds out."""
     from hypersphere.training.training_data import held_out_source
 
     if options.held_out is None:
         source = hs.data.open_source(options.images, options.format)
-        text = f"{source.num_classes:,} people of {Path(options.images).name}"
+        text = f"{counted(source.num_classes, 'person', 'people')} of {Path(options.images).name}"
     else:
         data = hs.training.load_recipe(options.held_out).data
         source = held_out_source(dataclasses.replace(data, source=options.images, format=options.format))
@@ -95,6 +98,7 @@ def _of_people(options: argparse.Namespace, model: Embedder) -> Calibration:
     about = _checked(options, source, hs.data.names_of(source), text)
     if options.held_out is not None:
         about = dataclasses.replace(about, disjoint_from=("the people trained on", *about.disjoint_from))
+    model = _load_model(options)
     unit = _embedded(options, model, source)
     with Progress("searching galleries", "galleries") as progress:
         return hs.recognition.calibrate(
@@ -108,7 +112,7 @@ def _of_people(options: argparse.Namespace, model: Embedder) -> Calibration:
         )
 
 
-def _of_pairs(options: argparse.Namespace, model: Embedder) -> Calibration:
+def _of_pairs(options: argparse.Namespace) -> Calibration:
     """The pairs of a list, whose images are named as in IMAGES."""
     import numpy as np
 
@@ -122,6 +126,7 @@ def _of_pairs(options: argparse.Namespace, model: Embedder) -> Calibration:
     names, people = np.unique(np.concatenate([np.asarray(side) for side in listed.subjects]), return_inverse=True)
     text = f"{len(names):,} people of {options.pairs.name}"
     about = _checked(options, source, [str(name) for name in names], text)
+    model = _load_model(options)
     unit = _embedded(options, model, source)
     left, right = (source.find(side) for side in (listed.left, listed.right))
     first, second = people[: len(left)], people[len(left) :]
@@ -159,7 +164,8 @@ def _embedded(options: argparse.Namespace, model: Embedder, source: ImageSource)
 def _print(made: Calibration) -> None:
     table = made.table
     print(
-        f"{table.people}: {table.images:,} images, {table.genuine:,} pairs of one person and {table.impostors:,} of two"
+        f"{table.people}: {counted(table.images, 'image')}, {counted(table.genuine, 'pair')} of one person and "
+        f"{table.impostors:,} of two"
     )
     print(bold("  FMR     threshold  measured 95 % interval        FNMR, % [95 %]"))
     for row in table.thresholds:

@@ -11,7 +11,7 @@ from typing import Any
 import hypersphere as hs
 from hypersphere.cli.output import Results, note
 from hypersphere.cli.photo_options import add_photo_options, open_recognizer
-from hypersphere.core import Progress, write_atomically
+from hypersphere.core import Progress, counted, write_atomically
 
 LINKAGES = ("average", "single")
 
@@ -43,9 +43,9 @@ def run_cluster(options: argparse.Namespace) -> Results:
     """Group, print the largest groups, and write what was asked for."""
     if options.out is not None and options.out.suffix != ".csv":
         raise ValueError(f"--out {options.out}: a table of groups ends in .csv")
+    source, names = hs.data.open_every_image(options.photos)
     recognizer = open_recognizer(options)
     row = recognizer.calibration.table.at(options.fmr)
-    source, names = hs.data.open_every_image(options.photos)
     with Progress(f"finding faces in {options.photos.name}", "photos") as progress:
         faces = hs.recognition.find_faces(recognizer, source, progress)
     groups = hs.recognition.cluster_faces(faces.unit, row.threshold, linkage=options.linkage)
@@ -54,8 +54,9 @@ def run_cluster(options: argparse.Namespace) -> Results:
     numbers = (groups + 1).tolist()
     hint = ", indicative" if row.indicative else ""
     print(
-        f"{len(groups):,} faces of {len(names):,} photos: {len(several):,} groups, {len(members) - len(several):,} "
-        f"faces on their own, at FMR {row.fmr:.0e} [{row.fmr_low:.1e}, {row.fmr_high:.1e}]{hint} of a pair "
+        f"{counted(len(groups), 'face')} of {counted(len(names), 'photo')}: {counted(len(several), 'group')}, "
+        f"{counted(len(members) - len(several), 'face')} on their own, "
+        f"at FMR {row.fmr:.0e} [{row.fmr_low:.1e}, {row.fmr_high:.1e}]{hint} of a pair "
         f"({options.linkage} linkage, threshold {row.threshold:.3f})"
     )
     for number, group in enumerate(several[:10], start=1):
@@ -63,12 +64,12 @@ def run_cluster(options: argparse.Namespace) -> Results:
     for number, why in list(faces.left_out.items())[:10]:
         print(f"  {names[number]}: left out ({why.removeprefix(f'{source.describe(number)}: ')})")
     if len(faces.left_out) > 10:
-        print(f"  {len(faces.left_out) - 10:,} more photos are left out (--json names them)")
+        print(f"  {counted(len(faces.left_out) - 10, 'more photo')} left out (--json names them)")
     if options.out is not None:
         write_atomically(options.out, _table(faces, numbers, names))
         note(f"table: {options.out}")
     if options.page is not None:
-        about = f"{len(names):,} photos of {options.photos.name}, {options.linkage} linkage."
+        about = f"{counted(len(names), 'photo')} of {options.photos.name}, {options.linkage} linkage."
         hs.recognition.write_cluster_page(options.page, faces, groups, names, row, about=about)
         note(f"page: {options.page}")
     return Results(

@@ -8,7 +8,8 @@ from typing import Any
 
 import hypersphere as hs
 from hypersphere.cli.output import Results, bold, note
-from hypersphere.cli.photo_options import add_photo_options, errors_exit_2, open_recognizer
+from hypersphere.cli.photo_options import add_photo_options, check_photos, errors_exit_2, open_recognizer
+from hypersphere.core import counted
 
 
 def add_command(commands: Any) -> None:
@@ -73,6 +74,7 @@ def run_enroll(options: argparse.Namespace) -> Results:
 
     if options.days is not None and options.days <= 0:
         raise ValueError(f"--days {options.days:g} must be above 0")
+    check_photos(options.photos)
     expires = None if options.days is None else time.time() + 86400 * options.days
     address = gallery_address(options)
     with open_recognizer(options, address) as recognizer:
@@ -81,7 +83,8 @@ def run_enroll(options: argparse.Namespace) -> Results:
             options.name, template, key=options.key, consent=options.consent, expires=expires
         )
         size = recognizer.gallery.info().size
-    print(f"{options.name}: template {found} of {len(options.photos)} photos, in {address} ({size:,} templates)")
+    photos, templates = counted(len(options.photos), "photo"), counted(size, "template")
+    print(f"{options.name}: template {found} of {photos}, in {address} ({templates})")
     return Results({"subject": options.name, "template": found, "photos": options.photos, "gallery": address})
 
 
@@ -92,6 +95,7 @@ def run_identify(options: argparse.Namespace) -> Results:
 
 
 def _identified(options: argparse.Namespace) -> Results:
+    check_photos([options.photo])
     address = gallery_address(options)
     with open_recognizer(options, address) as recognizer:
         portrait = recognizer.portrait(options.photo)
@@ -118,5 +122,5 @@ def run_forget(options: argparse.Namespace) -> Results:
         removed = gallery.forget(options.name)
     if not removed:
         raise ValueError(f"{address}: nobody is enrolled as {options.name!r}")
-    print(f"{options.name}: {removed} templates removed from {address}")
+    print(f"{options.name}: {counted(removed, 'template')} removed from {address}")
     return Results({"subject": options.name, "removed": removed, "gallery": address})

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import hypersphere as hs
 from hypersphere.cli.output import Results, green, note, red
+from hypersphere.core import counted
 
 if TYPE_CHECKING:
     from hypersphere.recognition import GalleryInfo
@@ -70,7 +71,7 @@ def _lines(info: GalleryInfo) -> list[tuple[str, str]]:
     shown = [str(contract[key]) for key in ("backbone", "alignment") if contract[key]]
     return [
         ("gallery", f"{info.address} ({info.engine})"),
-        ("templates", f"{info.size:,} of {info.subjects:,} people, {info.dim} numbers each"),
+        ("templates", f"{info.size:,} of {counted(info.subjects, 'person', 'people')}, {info.dim} numbers each"),
         ("expired", f"{info.expired:,}"),
         ("quarantined", f"{info.quarantined:,}"),
         ("search", index),
@@ -87,7 +88,7 @@ def run_verify(options: argparse.Namespace) -> Results:
         done = {"template": "quarantined", "index": "made anew"}.get(each.kind, "kept")
         print(f"{red('damaged')} {each.kind} {each.name} ({done})")
     if not damage:
-        print(f"{green('whole')}: {info.size + info.expired:,} templates")
+        print(f"{green('whole')}: {counted(info.size + info.expired, 'template')}")
     return Results({"damaged": damage, "templates": info.size + info.expired}, status=int(bool(damage)))
 
 
@@ -95,7 +96,7 @@ def run_backup(options: argparse.Namespace) -> Results:
     """Copy a gallery to a file."""
     with hs.open_gallery(options.address) as gallery:
         count = gallery.backup(options.out)
-    print(f"{count:,} templates in {options.out}")
+    print(f"{counted(count, 'template')} in {options.out}")
     note("the file holds biometric data: keep it as safe as the gallery, and remove it when people are forgotten")
     return Results({"templates": count, "files": [options.out]})
 
@@ -105,7 +106,7 @@ def run_restore(options: argparse.Namespace) -> Results:
     count = hs.recognition.restore_gallery(options.backup, options.address)
     with hs.open_gallery(options.address) as gallery:
         info = gallery.info()
-    print(f"{count:,} templates in {info.address}")
+    print(f"{counted(count, 'template')} in {info.address}")
     return Results({"templates": count, "info": info})
 
 
@@ -114,7 +115,7 @@ def run_purge(options: argparse.Namespace) -> Results:
     with hs.open_gallery(options.address) as gallery:
         quarantined = gallery.info().quarantined
         expired = gallery.purge()
-    print(f"removed {expired:,} expired templates and {quarantined:,} rows in quarantine")
+    print(f"removed {counted(expired, 'expired template')} and {counted(quarantined, 'row')} in quarantine")
     return Results({"expired": expired, "quarantined": quarantined})
 
 

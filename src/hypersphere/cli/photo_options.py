@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -54,6 +54,13 @@ def errors_exit_2() -> Iterator[None]:
         raise
     except Exception as error:
         raise ValueError(str(error) or type(error).__name__) from error
+
+
+def check_photos(photos: Sequence[Path]) -> None:
+    """ValueError for a photo that is not there, before a model is loaded."""
+    for photo in photos:
+        if not photo.is_file():
+            raise ValueError(f"{photo} is {'a folder; expected a photo' if photo.is_dir() else 'missing'}")
 
 
 def open_recognizer(options: argparse.Namespace, gallery: str | None = None) -> Recognizer:

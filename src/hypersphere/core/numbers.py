@@ -1,4 +1,4 @@
-"""Numbers in text files: the one parser of integers."""
+"""Numbers in text: the one parser of integers, and counts with their nouns."""
 
 from __future__ import annotations
 
@@ -35,3 +35,18 @@ def parse_integer(text: str, where: str, low: int = 0, high: int = INT64_MAX) ->
     if not low <= number <= high:
         raise ValueError(f"{where} {number} is out of range; {wanted}")
     return number
+
+
+def counted(count: int, one: str, many: str = "") -> str:
+    """A number with its noun.
+
+    Args:
+        count: how many.
+        one: the noun of one.
+        many: that of any other number; `one` with an s by default.
+
+    Example:
+        >>> counted(1, "photo"), counted(2400, "photo"), counted(0, "person", "people")
+        ('1 photo', '2,400 photos', '0 people')
+    """
+    return f"{count:,} {one if count == 1 else many or one + 's'}"

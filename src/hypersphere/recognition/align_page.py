@@ -10,6 +10,7 @@ import numpy as np
 import torch
 from torch.nn import functional
 
+from hypersphere.core import counted
 from hypersphere.data import Image, ImageSource, decode
 from hypersphere.evaluation import guaranteed_proportion
 from hypersphere.plots import ImagePair, Page, interval, percent
@@ -31,7 +32,7 @@ def align_page(report: AlignReport, source: ImageSource, names: Sequence[str]) -
     task, failed, total = report.task, report.failed, len(report.photos)
     page = Page(
         f"Faces of {Path(task.photos).name}",
-        f"{total - len(failed):,} of {total:,} photos gave {report.crops:,} aligned crops.",
+        f"{total - len(failed):,} of {counted(total, 'photo')} gave {counted(report.crops, 'aligned crop')}.",
     )
     page.origin(
         {
@@ -65,7 +66,7 @@ def align_page(report: AlignReport, source: ImageSource, names: Sequence[str]) -
         page.heading("Crops")
         chosen = [crops[int(place)] for place in np.linspace(0, len(crops) - 1, min(MOSAIC, len(crops)))]
         images = [decode((Path(task.out) / crop).read_bytes(), crop) for crop in chosen]
-        page.image(_mosaic(images), "aligned faces", f"{len(images)} of {len(crops):,} crops, evenly taken.")
+        page.image(_mosaic(images), "aligned faces", f"{len(images)} of {counted(len(crops), 'crop')}, evenly taken.")
         mean = np.mean(images, axis=0).round().astype(np.uint8)
         page.image(mean, "the mean of the crops", "Their mean: eyes, nose and mouth are sharp where alignment works.")
     return page

@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from hypersphere.core import Reporter, build, check_integer, check_range, digest, read_json, write_atomically
+from hypersphere.core import Reporter, build, check_integer, check_range, counted, digest, read_json, write_atomically
 from hypersphere.data import first_few, shared_names
 from hypersphere.evaluation import SortedScores, roc_from
 from hypersphere.evaluation.arrays import finite_rows, finite_scores, labels_for
@@ -137,8 +137,8 @@ class CalibrationSet:
         both = [name for name, _ in shared_names(self.names, others)]
         if both:
             raise ValueError(
-                f"the calibration set shares {len(both)} people with {what}: {first_few(both, len(both))}; thresholds "
-                "must come from people that nobody trained on or tests with"
+                f"the calibration set shares {counted(len(both), 'person', 'people')} with {what}: "
+                f"{first_few(both, len(both))}; thresholds must come from people that nobody trained on or tests with"
             )
         return dataclasses.replace(self, disjoint_from=(*self.disjoint_from, what))
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from hypersphere.core import Reporter
+from hypersphere.core import Reporter, counted
 from hypersphere.data import EncodedSource, Image, ImageSource, UnreadableImage
 from hypersphere.models import Threshold
 from hypersphere.plots import Page
@@ -69,7 +69,9 @@ def find_faces(recognizer: Recognizer, source: ImageSource, progress: Reporter |
         if progress is not None:
             progress(numbers.stop, len(source))
     if not units:
-        raise ValueError(f"no face was found on any of {len(source):,} photos; {next(iter(left_out.values()), '')}")
+        raise ValueError(
+            f"no face was found on any of {counted(len(source), 'photo')}; {next(iter(left_out.values()), '')}"
+        )
     return FoundFaces(photos, boxes, np.concatenate(units), thumbnails, left_out)
 
 
@@ -127,7 +129,8 @@ def write_cluster_page(
     members = members_of(groups)
     several = [group for group in members if len(group) > 1]
     page = Page(
-        f"{len(faces.photos):,} faces: {len(several):,} groups, {len(members) - len(several):,} on their own",
+        f"{counted(len(faces.photos), 'face')}: {counted(len(several), 'group')}, {len(members) - len(several):,} on "
+        "their own",
         f"{about} Threshold {row.threshold:.3f}: false-match rate {row.fmr:.0e} [{row.fmr_low:.1e}, "
         f"{row.fmr_high:.1e}] of one pair; a group of many faces is right less often than one pair.",
     )
@@ -135,12 +138,12 @@ def write_cluster_page(
     for number, group in enumerate(several[:_GROUPS], start=1):
         page.sheet(_shown(faces, group[:_FACES], names), _caption(number, group), quality=85)
     if len(several) > _GROUPS:
-        page.text(f"{len(several) - _GROUPS:,} smaller groups are not shown.")
+        page.text(f"Not shown: {counted(len(several) - _GROUPS, 'smaller group')}.")
     single = [group[0] for group in members if len(group) == 1]
     if single:
         page.heading("Faces on their own")
         shown = single[: 5 * _FACES]
-        caption = f"{len(shown):,} of {len(single):,} faces that no other is like."
+        caption = f"{len(shown):,} of {counted(len(single), 'face')} that no other is like."
         page.sheet(_shown(faces, shown, names), caption, quality=85)
     if faces.left_out:
         page.heading("Photos left out")

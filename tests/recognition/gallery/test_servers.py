@@ -93,7 +93,7 @@ def test_a_row_that_was_changed_matches_nothing_and_is_quarantined(server: Serve
         for number, row in enumerate(rows):
             gallery.enroll(f"p{number}", row, key=f"k{number}")
         change(server, gallery, column)
-        with pytest.warns(RuntimeWarning, match="1 damaged templates match nothing"):
+        with pytest.warns(RuntimeWarning, match="1 damaged template left out"):
             [found] = gallery.search(rows[:1], 3)
         assert {each.template_id for each in found} == {"k0", "k2"}
         [damage] = gallery.verify()

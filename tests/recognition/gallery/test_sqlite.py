@@ -16,7 +16,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from hypersphere.core import Failure
+from hypersphere.core import Failure, counted
 from hypersphere.recognition.gallery import (
     Damage,
     Gallery,
@@ -132,7 +132,7 @@ def test_a_flipped_bit_of_a_template_is_found_and_quarantined(path: Path) -> Non
         flip(path, data.index(records[number].vector) + int(draw.integers(2 * DIM)), int(draw.integers(8)))
     names = [records[number].id for number in hit]
     with opened(path) as gallery:
-        with pytest.warns(RuntimeWarning, match=f"{len(hit)} damaged templates match nothing"):
+        with pytest.warns(RuntimeWarning, match=f"{counted(len(hit), 'damaged template')} left out"):
             [found] = gallery.search(units(1), 30)
         assert {each.template_id for each in found} == {record.id for record in records} - set(names)
         assert gallery.verify() == [Damage("template", name) for name in names]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from hypersphere.core import Failure, partial_name, refuse_existing, sync_file, sync_folder
+from hypersphere.core import Failure, counted, partial_name, refuse_existing, sync_file, sync_folder
 from hypersphere.recognition.gallery.driver import Gallery
 from hypersphere.recognition.gallery.sqlite import SqliteGallery
 
@@ -41,7 +41,7 @@ def check_backup(source: SqliteGallery) -> None:
     """Every row of a backup must be whole, now and when it was checked before."""
     damaged = max(len(source.verify()), source.info().quarantined)
     if damaged:
-        raise Failure(f"{source.address}: {damaged} damaged rows; restore another backup")
+        raise Failure(f"{source.address}: {counted(damaged, 'damaged row')}; restore another backup")
 
 
 def copy_records(source: SqliteGallery, target: Gallery) -> int:

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from hypersphere.core import import_extra, parse_json
+from hypersphere.core import counted, import_extra, parse_json
 from hypersphere.models import Contract
 from hypersphere.recognition.gallery.driver import (
     AuditEntry,
@@ -308,7 +308,7 @@ class MilvusGallery(ServerGallery):
             count = self._count(client, f"damaged == false and {condition}")
             self._delete(client, condition)
             if count:
-                self._note(client, [AuditEntry(time.time(), action, subject, f"{count} templates")])
+                self._note(client, [AuditEntry(time.time(), action, subject, counted(count, "template"))])
         return count
 
     def _delete(self, client: Any, condition: str) -> None:

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from hypersphere.core import Failure, import_extra
+from hypersphere.core import Failure, counted, import_extra
 from hypersphere.models import Contract
 from hypersphere.recognition.gallery.driver import (
     AuditEntry,
@@ -295,7 +295,7 @@ class PostgresGallery(ServerGallery):
             count = int(sql.execute(f"DELETE FROM {self._name}.templates WHERE {condition}", values).rowcount)
             sql.execute(f"DELETE FROM {self._name}.quarantine WHERE {condition}", values)
             if count:
-                self._note(sql, [AuditEntry(time.time(), action, subject, f"{count} templates")])
+                self._note(sql, [AuditEntry(time.time(), action, subject, counted(count, "template"))])
         return count
 
     def _stream(self, sql: Any, query: str) -> Iterator[Sequence[Any]]:

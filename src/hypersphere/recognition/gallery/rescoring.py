@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from hypersphere.core import counted
 from hypersphere.recognition.gallery.driver import Candidate
 from hypersphere.recognition.gallery.stored_template import Record, unpacked
 
@@ -51,7 +52,9 @@ def exact_top(
     damaged = len(rows) - len(records)
     if damaged:
         warnings.warn(
-            f"{damaged} damaged templates match nothing; run `hypersphere gallery verify`", RuntimeWarning, stacklevel=4
+            f"{counted(damaged, 'damaged template')} left out; run `hypersphere gallery verify`",
+            RuntimeWarning,
+            stacklevel=4,
         )
     return [Candidate(subject, name, min(-score, 1.0)) for score, name, subject in ranked[:k]]
 

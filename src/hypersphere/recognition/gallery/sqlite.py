@@ -13,6 +13,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from hypersphere.core import counted
 from hypersphere.models import Contract
 from hypersphere.recognition.gallery.driver import (
     AuditEntry,
@@ -215,7 +216,7 @@ class SqliteGallery(Gallery):
             count = sql.execute(f"DELETE FROM templates WHERE {condition}", values).rowcount
             sql.execute(f"DELETE FROM quarantine WHERE {condition}", values)
             if count:
-                self._note(sql, [AuditEntry(time.time(), action, subject, f"{count} templates")])
+                self._note(sql, [AuditEntry(time.time(), action, subject, counted(count, "template"))])
         if count:
             self._empty_log()
             with self._reading() as sql:
@@ -281,7 +282,7 @@ class SqliteGallery(Gallery):
         self._seen = now
         if damaged:
             warnings.warn(
-                f"{self.path}: {len(damaged)} damaged templates match nothing ({', '.join(damaged[:5])}); "
+                f"{self.path}: {counted(len(damaged), 'damaged template')} left out ({', '.join(damaged[:5])}); "
                 "run `hypersphere gallery verify`",
                 RuntimeWarning,
                 stacklevel=4,

@@ -76,6 +76,11 @@ export async function busy(button, place, work) {
   }
 }
 
+// "1 photo", "2,400 photos".
+export function counted(number, one, many = `${one}s`) {
+  return `${number.toLocaleString("en")} ${number === 1 ? one : many}`;
+}
+
 export function rate(value) {
   if (value === null || value === undefined) return "–";
   if (value === 0) return "0";

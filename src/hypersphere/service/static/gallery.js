@@ -1,6 +1,6 @@
 // Enrol, search, list and delete.
 
-import { ask, busy, complain, element, power, rate, say } from "./api.js";
+import { ask, busy, complain, counted, element, power, rate, say } from "./api.js";
 
 const byId = (id) => document.getElementById(id);
 
@@ -18,7 +18,7 @@ export function startGallery(loadReport) {
     const done = await busy(button, told, () => ask(`/v1/subjects/${encodeURIComponent(name)}`, { method: "DELETE" }));
     if (!done) return;
     await refresh();
-    say(told, "", "", `Deleted: ${name}, ${done.removed} template${done.removed === 1 ? "" : "s"}.`);
+    say(told, "", "", `Deleted: ${name}, ${counted(done.removed, "template")}.`);
     byId("gallery-title").focus();
   }
 
@@ -42,7 +42,7 @@ export function startGallery(loadReport) {
     try {
       const info = await ask("/v1/gallery");
       byId("gallery-info").textContent =
-        `${info.subjects} people, ${info.size} templates (${info.engine}, ${info.index} search); contract ${info.contract}.`;
+        `${counted(info.subjects, "person", "people")}, ${counted(info.size, "template")} (${info.engine}, ${info.index} search); contract ${info.contract}.`;
       await list("");
     } catch (error) {
       complain(told, error);
@@ -60,7 +60,7 @@ export function startGallery(loadReport) {
     const made = await busy(enroll.querySelector("button"), answer, () =>
       ask("/v1/enroll", { method: "POST", form, headers: { "Idempotency-Key": key } }));
     if (!made) return;
-    say(answer, "good", "Enrolled", `${made.subject}, from ${made.photos} photo${made.photos === 1 ? "" : "s"}.`);
+    say(answer, "good", "Enrolled", `${made.subject}, from ${counted(made.photos, "photo")}.`);
     enroll.reset();
     await refresh();
   });
