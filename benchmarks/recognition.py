@@ -11,7 +11,7 @@ import sys
 from importlib import import_module
 from pathlib import Path
 
-PARTS = ("chain", "detection", "search", "service")
+PARTS = ("chain", "detection", "faults", "search", "service")
 
 
 def main() -> None:

@@ -10,11 +10,18 @@ import torch
 
 from tests.browser import NAMES, Browser, find_browser
 from tests.recognition.gallery.servers import Milvus, Postgres
-from tests.syncs import skip_syncs
+from tests.syncs import REAL, skip_syncs
 
 if not torch.cuda.is_available():
     os.environ.setdefault("TRITON_INTERPRET", "1")
 skip_syncs()
+
+
+@pytest.fixture
+def real_syncs(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Syncs that wait for the disk."""
+    for name, call in REAL.items():
+        monkeypatch.setattr(os, name, call)
 
 
 @pytest.fixture(scope="session")

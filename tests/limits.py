@@ -1,5 +1,6 @@
-"""What a piece of work costs, measured in a process of its own: limits of processor time and memory."""
+"""Work in a process of its own: what it costs in processor time and memory, or on a small disk."""
 
+import ctypes
 import os
 import pickle
 import time
@@ -7,6 +8,10 @@ import traceback
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeVar
+
+T = TypeVar("T")
+_OWN_USERS, _OWN_MOUNTS = 0x1000_0000, 0x2_0000
 
 
 @dataclass(frozen=True)
@@ -17,24 +22,30 @@ class Cost:
     mebibytes: float
 
 
-def cost_of(*works: Callable[[], object]) -> list[Cost]:
-    """What each work costs in a forked process, after a first time that does not count."""
+def forked(work: Callable[[], T]) -> T:
+    """What a work returns in a forked process; what it raises there is an AssertionError here."""
     reader, writer = os.pipe()
     child = os.fork()
     if child == 0:
         try:
-            found: list[Cost] | str = [_cost(work) for work in works]
+            found: tuple[bool, object] = (True, work())
         except BaseException:
-            found = traceback.format_exc()
-        os.write(writer, pickle.dumps(found))
+            found = (False, traceback.format_exc())
+        with os.fdopen(writer, "wb") as pipe:
+            pickle.dump(found, pipe)
         os._exit(0)
     os.close(writer)
     with os.fdopen(reader, "rb") as pipe:
         told = pipe.read()
     os.waitpid(child, 0)
-    answer = pickle.loads(told)
-    assert not isinstance(answer, str), answer
-    return list(answer)
+    worked, answer = pickle.loads(told)
+    assert worked, answer
+    return answer  # type: ignore[no-any-return]
+
+
+def cost_of(*works: Callable[[], object]) -> list[Cost]:
+    """What each work costs in a forked process, after a first time that does not count."""
+    return forked(lambda: [_cost(work) for work in works])
 
 
 def _cost(work: Callable[[], object]) -> Cost:
@@ -49,3 +60,28 @@ def _peak() -> int:
     """The largest resident size in kibibytes since it was reset."""
     lines = Path("/proc/self/status").read_text().splitlines()
     return next(int(line.split()[1]) for line in lines if line.startswith("VmHWM:"))
+
+
+def on_small_disk(folder: Path, mebibytes: int, work: Callable[[], T]) -> T:
+    """`forked`, with a disk of so many mebibytes at a folder that this process alone sees."""
+    return forked(lambda: (_mount(folder, mebibytes), work())[1])
+
+
+def _mount(folder: Path, mebibytes: int) -> None:
+    user, group = os.getuid(), os.getgid()
+    system = ctypes.CDLL(None, use_errno=True)
+    if system.unshare(_OWN_USERS | _OWN_MOUNTS):
+        raise OSError(ctypes.get_errno(), "unshare")
+    for name, text in (("setgroups", "deny"), ("uid_map", f"0 {user} 1"), ("gid_map", f"0 {group} 1")):
+        Path("/proc/self", name).write_text(text)
+    if system.mount(b"none", os.fsencode(folder), b"tmpfs", 0, f"size={mebibytes}m".encode()):
+        raise OSError(ctypes.get_errno(), "mount")
+
+
+def can_mount(folder: Path) -> bool:
+    """Whether this system lets a process have a disk of its own."""
+    try:
+        on_small_disk(folder, 1, lambda: None)
+    except AssertionError:
+        return False
+    return True

@@ -5,6 +5,7 @@ import os
 import re
 import shutil
 import subprocess
+import traceback
 from collections.abc import Callable
 from pathlib import Path
 
@@ -24,18 +25,21 @@ def record(work: Callable[[], None], log: Path) -> list[str]:
             ctypes.CDLL(None).prctl(0x59616D61, ctypes.c_ulong(-1))  # let strace watch, where a system forbids it
             os.read(reader, 1)
             work()
-        finally:
-            os._exit(0)
+        except BaseException:
+            traceback.print_exc()
+            os._exit(1)
+        os._exit(0)
     command = ["strace", "-f", "-y", "-xx", "-s", "1000000", "-e", f"trace={_CALLS}", "-o", str(log), "-p", str(child)]
     with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as strace:
         assert strace.stderr is not None
         attached = strace.stderr.readline()
         os.write(writer, b"x")
-        os.waitpid(child, 0)
+        _, ended = os.waitpid(child, 0)
         strace.communicate()
     os.close(reader)
     os.close(writer)
     assert "attached" in attached, attached
+    assert ended == 0, "the work failed; its traceback is above"
     return [line.partition(" ")[2].lstrip() for line in log.read_text().splitlines()]
 
 

@@ -170,3 +170,12 @@ def test_clients_of_a_service(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -
     module.fill(tmp_path / "people.db", 3)
     with hs.open_gallery(tmp_path / "people.db") as gallery:
         assert gallery.info().size == 3
+
+
+def test_faults_are_timed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "recognition_service", script("recognition_service", monkeypatch))
+    module = script("recognition_faults", monkeypatch)
+    rows = tmp_path / "rows.csv"
+    module.main(["--only", "kills", "large_photos", "--scale", "0.01", "--csv", str(rows)])
+    with rows.open() as file:
+        assert [row["limit"] for row in csv.DictReader(file)] == ["2000", "50"]

@@ -13,13 +13,6 @@ from pathlib import Path
 import pytest
 
 from hypersphere.core.files import Staged, file_digest, remove_partial, staged_folder, whole_file, write_atomically
-from tests.syncs import REAL
-
-
-@pytest.fixture
-def real_syncs(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name, call in REAL.items():
-        monkeypatch.setattr(os, name, call)
 
 
 @pytest.mark.usefixtures("real_syncs")

@@ -2,6 +2,7 @@
 
 import io
 import struct
+import time
 import zlib
 from pathlib import Path
 from typing import Any
@@ -73,6 +74,24 @@ def test_other_pixels_become_rgb(name: str, content: Any, grey: bool) -> None:
     assert read.shape == PHOTO.shape
     assert read.dtype == np.uint8
     assert np.abs(read.astype(float) - wanted).mean() < 4
+
+
+@pytest.mark.parametrize("kind", ["GIF", "PNG", "WEBP"])
+def test_of_an_animation_one_frame_is_decoded(kind: str) -> None:
+    """Frames that nobody looks at cost nothing: twelve take no more time of the processor than twice that of one."""
+    frames = [Image.fromarray(np.random.default_rng(n).integers(0, 256, (200, 200), np.uint8)) for n in range(12)]
+    options = {"lossless": True} if kind == "WEBP" else {}
+    one = saved(frames[0], kind, **options)
+    many = saved(frames[0], kind, save_all=True, append_images=frames[1:], duration=50, **options)
+    assert len(many) > 8 * len(one)
+
+    def taken(content: bytes) -> float:
+        start = time.process_time()
+        read_photo(content)
+        return time.process_time() - start
+
+    rounds = [(taken(one), taken(many)) for _ in range(7)]
+    assert min(many for _, many in rounds) < 2 * min(one for one, _ in rounds) + 0.002
 
 
 @pytest.mark.parametrize("kind", ["GIF", "PNG", "WEBP"])

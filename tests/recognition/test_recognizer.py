@@ -95,7 +95,11 @@ def test_every_kind_of_file_gives_the_same_embedding(starter: hs.Embedder) -> No
     grey = np.asarray(plain.convert("L"))
     for first, *others in (
         (photo, (plain.convert("CMYK"), "TIFF"), (plain.convert("RGBA"), "PNG"), (plain.quantize(256), "PNG")),
-        (np.repeat(grey[:, :, None], 3, axis=2), (Pillow.fromarray(grey.astype(np.uint16) * 257), "PNG")),
+        (
+            np.repeat(grey[:, :, None], 3, axis=2),
+            (Pillow.fromarray(grey.astype(np.uint16) * 257), "PNG"),
+            (plain.convert("L"), "JPEG"),
+        ),
     ):
         wanted = one.embed(first)
         for picture, kind in others:

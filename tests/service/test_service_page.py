@@ -194,6 +194,16 @@ def test_enrol_search_delete(page: Browser, address: str) -> None:
     assert "Nobody yet" in text(page, "#people")
 
 
+def test_the_policy_blocks_what_a_name_would_run(page: Browser) -> None:
+    """Even if a name were put into the page as HTML."""
+    page.run(f"document.body.insertAdjacentHTML('beforeend', {json.dumps(HOSTILE)})")
+    until(page, "document.querySelector('body > img[onerror]') !== null")
+    page.run("new Promise((done) => setTimeout(done, 200))")
+    assert page.run("document.title") == "hypersphere: faces on the sphere"
+    assert any("Content Security Policy" in complaint for complaint in page.complaints)
+    page.complaints.clear()
+
+
 def test_the_report_and_the_law(page: Browser, address: str, recognizer: Recognizer) -> None:
     visit(page, address, "report")
     assert page.run("document.querySelectorAll('#thresholds tbody tr').length") == len(

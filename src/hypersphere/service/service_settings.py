@@ -26,7 +26,7 @@ class ServiceSettings:
         lockout_seconds: how long it must wait then; each further failure doubles it, up to an hour.
         parallel: photos that are computed at the same time; the number of cores by default.
         waiting: requests that may wait for that; more are told to come again.
-        gallery_seconds: how long the gallery may take to answer.
+        gallery_seconds: how long the gallery may take to answer; with the photo before it, an answer takes 2 s at most.
         state: the file that processes of one service share counts in; memory serves a single process.
     """
 
@@ -41,7 +41,7 @@ class ServiceSettings:
     lockout_seconds: float = 30.0
     parallel: int = field(default_factory=lambda: os.cpu_count() or 1)
     waiting: int = 64
-    gallery_seconds: float = 2.0
+    gallery_seconds: float = 1.5
     state: str = ":memory:"
 
     def __post_init__(self) -> None:

@@ -123,22 +123,23 @@ def flip(path: Path, offset: int, bit: int) -> None:
         file.write(bytes([byte ^ 1 << bit]))
 
 
-def test_a_flipped_bit_of_a_template_is_found_and_quarantined(path: Path) -> None:
-    records = fill(path, 30)
+@pytest.mark.parametrize(("people", "flips"), [(30, 8), pytest.param(300, 100, marks=pytest.mark.slow)])
+def test_a_flipped_bit_of_a_template_is_found_and_quarantined(path: Path, people: int, flips: int) -> None:
+    records = fill(path, people)
     draw = np.random.default_rng(0)
     data = path.read_bytes()
-    hit = sorted({int(number) for number in draw.integers(0, 30, 8)})
+    hit = sorted(draw.permutation(people)[:flips].tolist())
     for number in hit:
         flip(path, data.index(records[number].vector) + int(draw.integers(2 * DIM)), int(draw.integers(8)))
     names = [records[number].id for number in hit]
     with opened(path) as gallery:
         with pytest.warns(RuntimeWarning, match=f"{counted(len(hit), 'damaged template')} left out"):
-            [found] = gallery.search(units(1), 30)
+            [found] = gallery.search(units(1), people)
         assert {each.template_id for each in found} == {record.id for record in records} - set(names)
         assert gallery.verify() == [Damage("template", name) for name in names]
         assert gallery.verify() == []
         assert gallery.info().quarantined == len(hit)
-        assert gallery.info().size == 30 - len(hit)
+        assert gallery.info().size == people - len(hit)
         gallery.enroll("again", units(1, 5)[0], key=names[0])
         assert gallery.forget(records[hit[0]].subject) == 0
         assert gallery.info().quarantined == len(hit) - 1

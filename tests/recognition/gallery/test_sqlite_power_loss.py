@@ -14,7 +14,7 @@ from tests.recognition.gallery.people import CONTRACT, units
 from tests.recognition.gallery.recorded_disk import Picture, RecordedDisk
 from tests.strace import needs_strace, record
 
-pytestmark = needs_strace
+pytestmark = [needs_strace, pytest.mark.usefixtures("real_syncs")]
 
 
 def enrol_and_forget(path: Path, count: int, told: int, *, synchronous: str) -> None:
