@@ -40,7 +40,7 @@ def forked(work: Callable[[], T]) -> T:
     os.waitpid(child, 0)
     worked, answer = pickle.loads(told)
     assert worked, answer
-    return answer  # type: ignore[no-any-return]
+    return answer
 
 
 def cost_of(*works: Callable[[], object]) -> list[Cost]:
@@ -64,7 +64,12 @@ def _peak() -> int:
 
 def on_small_disk(folder: Path, mebibytes: int, work: Callable[[], T]) -> T:
     """`forked`, with a disk of so many mebibytes at a folder that this process alone sees."""
-    return forked(lambda: (_mount(folder, mebibytes), work())[1])
+
+    def mounted() -> T:
+        _mount(folder, mebibytes)
+        return work()
+
+    return forked(mounted)
 
 
 def _mount(folder: Path, mebibytes: int) -> None:

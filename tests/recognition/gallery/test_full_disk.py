@@ -38,7 +38,7 @@ def fill(path: Path) -> None:
 def seconds_to_fail(act: Callable[[], object], kind: type[BaseException], words: str) -> float:
     """Processor time until an error that names what was wrong; nobody waits for anything meanwhile."""
     waited = time.sleep
-    time.sleep = lambda _: pytest.fail("waits")  # type: ignore[assignment]
+    time.sleep = lambda _: pytest.fail("waits")
     start = time.process_time()
     try:
         with pytest.raises(kind, match=words):
