@@ -28,6 +28,7 @@ COUNTS = {"class_counts": True}
 CASES: list[tuple[str, dict[str, Any]]] = [
     *((name, COUNTS if name in ("ldam", "label_aware_smoothing") else {}) for name in hs.list_heads()),
     ("softmax", {"bias": False}),
+    ("label_aware_smoothing", {**COUNTS, "weight_scaling": True}),
     ("label_smoothing", {"bias": False}),
     ("normface", {"normalize": "embeddings"}),
     ("normface", {"normalize": "prototypes", "learnable_scale": True}),

@@ -181,6 +181,12 @@ def test_the_head_of_a_first_stage_fits_label_aware_smoothing() -> None:
     first, second = make("softmax"), make("label_aware_smoothing")
     second.load_state_dict(first.state_dict())
     assert torch.equal(second.weight, first.weight)
+    scaled = make("label_aware_smoothing", weight_scaling=True)
+    scaled.state_dict()["objective.class_scale"].fill_(3.0)
+    scaled.load_state_dict(first.state_dict())
+    assert scaled.state_dict()["objective.class_scale"].tolist() == [1.0] * 7
+    scaled.load_state_dict({**first.state_dict(), "objective.class_scale": torch.full((7,), 2.0)})
+    assert scaled.state_dict()["objective.class_scale"].tolist() == [2.0] * 7
 
 
 class Waiting(Exception):

@@ -42,6 +42,10 @@ def inner(head: hs.Head, x: Tensor) -> Tensor:
     return x @ head.weight.detach().T
 
 
+def scaled(head: hs.Head, logits: Tensor) -> Tensor:
+    return (logits * head.objective.class_scale).detach()
+
+
 def cosines(head: hs.Head, x: Tensor) -> Tensor:
     return nn.functional.cosine_similarity(x[:, None], head.weight.detach()[None], dim=2)
 
@@ -50,6 +54,7 @@ FORMULAS: list[tuple[str, dict[str, Any], Any]] = [
     *((n, {}, lambda h, x: inner(h, x) + h.objective.bias.detach()) for n in ("softmax", "focal", "label_smoothing")),
     ("softmax", {"bias": False}, inner),
     ("label_aware_smoothing", {}, lambda h, x: inner(h, x) + h.objective.bias.detach()),
+    ("label_aware_smoothing", {"weight_scaling": True}, lambda h, x: scaled(h, inner(h, x) + h.objective.bias)),
     ("l_softmax", {}, inner),
     ("modified_softmax", {}, lambda h, x: x.norm(dim=1, keepdim=True) * cosines(h, x)),
     ("sphereface", {}, lambda h, x: x.norm(dim=1, keepdim=True) * cosines(h, x)),

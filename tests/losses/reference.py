@@ -127,9 +127,15 @@ def label_smoothing(x: Tensor, w: Tensor, y: Tensor, *, smoothing: float = 0.1, 
 
 def label_aware_smoothing(
     x: Tensor, w: Tensor, y: Tensor, *, class_counts: Any, head_smoothing: float = 0.3, tail_smoothing: float = 0.0,
-    b: Tensor | None = None,
+    b: Tensor | None = None, weight_scaling: bool = False, class_scale: Tensor | None = None,
 ) -> Tensor:  # fmt: skip
-    """Zhong et al. 2021 section 3.2: the label keeps 1 - f(N_y), the K - 1 others share f(N_y); f is concave."""
+    """Zhong et al. 2021 section 3.2: the label keeps 1 - f(N_y), the K - 1 others share f(N_y); f is concave.
+
+    With weight scaling every logit, bias included, is multiplied by its class's factor (their released code).
+    """
+    assert weight_scaling == (class_scale is not None)
+    if class_scale is not None:
+        w, b = class_scale[:, None] * w, None if b is None else class_scale * b
     most, fewest, k = max(class_counts), min(class_counts), len(w)
 
     def shares(c: int) -> list[float]:

@@ -63,6 +63,10 @@ CASES = [
     *[Case("label_smoothing", {"bias": bias}) for bias in (True, False)],
     *[Case("label_smoothing", {"smoothing": e}) for e in (0.0, 0.6)],
     *[Case("label_aware_smoothing", {"class_counts": COUNTS, "bias": bias}) for bias in (True, False)],
+    *[
+        Case("label_aware_smoothing", {"class_counts": COUNTS, "bias": bias, "weight_scaling": True})
+        for bias in (True, False)
+    ],
     Case("label_aware_smoothing", {"class_counts": COUNTS, "head_smoothing": 0.7, "tail_smoothing": 0.2}),
     Case("label_aware_smoothing", {"class_counts": (4,) * 8, "tail_smoothing": 0.1}),
     Case("modified_softmax"),
@@ -225,7 +229,7 @@ def build(case: Case, engine: str, chunk_size: int | None, w: Tensor) -> hs.Head
     with torch.no_grad():
         head.weight.copy_(w)
         for name, parameter in head.named_parameters():
-            if name.endswith("centers") or (name.endswith("bias") and parameter.ndim):
+            if name.endswith(("centers", "class_scale")) or (name.endswith("bias") and parameter.ndim):
                 parameter.add_(0.3 * torch.randn(parameter.shape, generator=g, dtype=torch.float64))
     for _ in range(case.steps):
         head.advance()

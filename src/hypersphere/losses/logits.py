@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 import torch
@@ -17,13 +17,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Logits:
-    """The logit of class j is scale f(score_j) + offset + bias_j, in the words of `Batch.reduce`.
+    """The logit of class j is scale f(class_scale_j score_j) + offset + bias_j, in the words of `Batch.reduce`.
 
     Args:
         score_function: f, rising.
         scale: a positive number, a tensor of one, or one per row.
         offset: likewise, of any sign.
         bias: (C,), of the classes of `batch.prototypes`.
+        class_scale: likewise, the factor of each prototype; None for 1.
         normalize_embeddings, normalize_prototypes: whether scores are cosines.
     """
 
@@ -33,9 +34,11 @@ class Logits:
     bias: Tensor | None = None
     normalize_embeddings: bool = True
     normalize_prototypes: bool = True
+    class_scale: Tensor | None = None
 
     def matrix(self, batch: Batch) -> Tensor:
         """(N, C): all logits, of every row and prototype."""
+        batch = self._scaled(batch)
         x, prototypes = batch.embeddings, batch.prototypes.to(batch.embeddings.dtype)
         if self.normalize_embeddings:
             x = normalize(x, batch.eps)
@@ -49,7 +52,7 @@ class Logits:
 
     def largest(self, batch: Batch) -> Reduced:
         """The largest logit of every row and its class, the lowest one on ties; nothing of N x C but in `dense`."""
-        return batch.reduce(
+        return self._scaled(batch).reduce(
             "max",
             self.score_function,
             scale=self.scale,
@@ -58,6 +61,12 @@ class Logits:
             normalize_embeddings=self.normalize_embeddings,
             normalize_prototypes=self.normalize_prototypes,
         )
+
+    def _scaled(self, batch: Batch) -> Batch:
+        if self.class_scale is None:
+            return batch
+        scale = self.class_scale[:, None]
+        return replace(batch, prototypes=scale * batch.prototypes.to(scale.dtype))
 
 
 def largest_of_each(scores: Tensor, subcenters: int) -> Tensor:

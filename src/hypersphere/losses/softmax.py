@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor, nn
@@ -43,7 +45,7 @@ class Softmax(SampleLoss):
     """
 
     normalizes_prototypes = False
-    per_class = ("bias",)
+    per_class: ClassVar[tuple[str, ...]] = ("bias",)
 
     def __init__(self, *, dim: int, num_classes: int, bias: bool = True) -> None:
         super().__init__()
@@ -118,7 +120,7 @@ class LabelSmoothing(Softmax):
 class LabelAwareSmoothing(Softmax):
     r"""Softmax cross-entropy against labels that are smoothed more for larger classes.
 
-    L = -sum_j q_j log p_j, q_y = 1 - e_y, q_j = e_y / (C - 1), p the softmax of w_j.x + b_j
+    L = -sum_j q_j log p_j, q_y = 1 - e_y, q_j = e_y / (C - 1), p the softmax of s_j (w_j.x + b_j)
     e_y = e_tail + (e_head - e_tail) sin( pi (N_y - N_min) / (2 (N_max - N_min)) )    (the concave form of f(N_y))
 
     Where all counts are equal, every class is the largest.
@@ -128,22 +130,27 @@ class LabelAwareSmoothing(Softmax):
         head_smoothing: e of the largest class, in [0, 1); 0.3 is the released setting for ImageNet-LT.
         tail_smoothing: e of the smallest class, at most that of the largest.
         bias: learn a bias per class.
+        weight_scaling: learn s_j, a factor for every class that starts at 1 (MiSLAS's learned weight scaling); without
+            it s_j = 1. A state without factors, that of a first stage's `softmax`, is taken for one of ones.
 
     When to use:
-        Long-tailed classes, in the second stage of MiSLAS: the network frozen, the classifier trained again.
+        Long-tailed classes, in the second stage of MiSLAS: the network frozen, the classifier trained again, at a small
+        rate beside its `weight_scaling`.
 
     What it equals:
         With `head_smoothing=0` it is `softmax`. With equal counts it is `label_smoothing` with e = `head_smoothing`
         times C/(C - 1).
 
     References:
-        Zhong et al., Improving Calibration for Long-Tailed Recognition (MiSLAS), CVPR 2021, sec. 3.2; compared with in
-        Largest Margins, Table 7.
+        Zhong et al., Improving Calibration for Long-Tailed Recognition (MiSLAS), CVPR 2021, sec. 3.2, and its released
+        code; Kang et al., Decoupling Representation and Classifier, ICLR 2020, sec. 4.2 (weight scaling); compared with
+        in Largest Margins, Table 7.
 
     Example:
         >>> head = hs.create_head("label_aware_smoothing", dim=64, num_classes=3, class_counts=[500, 50, 5])
     """
 
+    per_class = ("bias", "class_scale")
     class_smoothing: Tensor
 
     def __init__(
@@ -155,8 +162,10 @@ class LabelAwareSmoothing(Softmax):
         head_smoothing: float = 0.3,
         tail_smoothing: float = 0.0,
         bias: bool = True,
+        weight_scaling: bool = False,
     ) -> None:
         super().__init__(dim=dim, num_classes=num_classes, bias=bias)
+        self.class_scale = nn.Parameter(torch.ones(num_classes)) if weight_scaling else None
         counts = check_class_counts(class_counts, num_classes)
         most, fewest = counts.max(), counts.min()
         place = (counts - fewest) / (most - fewest) if most > fewest else torch.ones_like(counts)
@@ -168,10 +177,29 @@ class LabelAwareSmoothing(Softmax):
         self.register_buffer("class_smoothing", by_class, persistent=False)
 
     def samples(self, batch: Batch) -> Tensor:
-        bias = self.biases(batch)
-        negatives, z_y = self.scores(batch, bias)
         e_y = batch.at_labels(self.class_smoothing)
+        batch, bias = self.scaled(batch)
+        negatives, z_y = self.scores(batch, bias)
         return softplus(negatives - z_y) + e_y * (z_y - self.mean_of_others(batch, bias, z_y))
+
+    def scaled(self, batch: Batch) -> tuple[Batch, Tensor | None]:
+        """Return the batch with prototypes s_j w_j, and the biases s_j b_j."""
+        bias = self.biases(batch)
+        if self.class_scale is None:
+            return batch, bias
+        scale = batch.shard_of(self.class_scale)
+        prototypes = scale[:, None] * batch.prototypes.to(scale.dtype)
+        return replace(batch, prototypes=prototypes), None if bias is None else scale * bias
+
+    def logits(self, batch: Batch) -> Logits:
+        if self.class_scale is None:
+            return super().logits(batch)
+        return replace(super().logits(batch), bias=self.scaled(batch)[1], class_scale=batch.shard_of(self.class_scale))
+
+    def _load_from_state_dict(self, state_dict: dict[str, Any], prefix: str, *rest: Any) -> None:
+        if self.class_scale is not None:
+            state_dict.setdefault(f"{prefix}class_scale", torch.ones_like(self.class_scale))
+        super()._load_from_state_dict(state_dict, prefix, *rest)
 
 
 def _check_smoothing(name: str, value: float) -> float:
