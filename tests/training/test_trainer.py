@@ -375,7 +375,8 @@ def test_cutmix_weighs_both_labels_by_their_pixels(path: Path, tmp_path: Path) -
     trainer = Trainer(load_recipe(path, ["train.cutmix=1.0", "head.name=cosface"]), tmp_path / "run")
     trainer.backbone.eval()
     images, labels = trainer.images.load(0)
-    found, _ = trainer._loss(images, labels, torch.Generator().manual_seed(3), torch.arange(0), 1.0)
+    mixture = module.mix(images, torch.Generator().manual_seed(3), trainer.recipe.train)
+    found, _ = trainer._loss(images, labels, mixture, torch.arange(0), 1.0)
     mixed, order, share = cutmix(images, torch.Generator().manual_seed(3), 1.0)
     assert 0 < share < 1
     embeddings = trainer.backbone(mixed)
@@ -396,7 +397,7 @@ def test_the_second_stage_may_keep_the_head_and_drop_mixup(path: Path, tmp_path:
         tmp_path / "plain",
     )
     images, labels = plain.images.load(0)
-    loss = plain._loss(images, labels, torch.Generator(), torch.arange(0), 1.0)[0]
+    loss = plain._loss(images, labels, None, torch.arange(0), 1.0)[0]
     assert torch.equal(loss, plain.head(plain.backbone(images), labels))
 
 
@@ -406,7 +407,8 @@ def test_mixed_images_are_looked_at_by_their_larger_part(path: Path, tmp_path: P
     trainer.backbone.eval()
     for trainer.step in range(8):
         images, labels = trainer.images.load(trainer.step)
-        mixed = trainer._loss(images, labels, torch.Generator().manual_seed(trainer.step), torch.arange(0), 1.0)[1]
+        mixture = module.mix(images, torch.Generator().manual_seed(trainer.step), trainer.recipe.train)
+        mixed = trainer._loss(images, labels, mixture, torch.arange(0), 1.0)[1]
         torch.testing.assert_close(mixed, trainer.backbone(images), atol=1e-3, rtol=1e-3)
 
 
@@ -420,13 +422,12 @@ def test_losses_before_the_neck(path: Path, tmp_path: Path) -> None:
     embeddings, features = both.backbone(images, before_neck=True)
     triplet = create_loss("triplet", margin=0.3)(features, labels)
     assert triplet > 0
-    mixing = torch.Generator()
-    assert both._loss(images, labels, mixing, torch.arange(0), 1.0)[0].item() == pytest.approx(
+    assert both._loss(images, labels, None, torch.arange(0), 1.0)[0].item() == pytest.approx(
         (both.head(embeddings, labels) + 2 * triplet).item()
     )
     assert (
-        plain._loss(images, labels, mixing, torch.arange(0), 1.0)[0].item()
-        < both._loss(images, labels, mixing, torch.arange(0), 1.0)[0].item()
+        plain._loss(images, labels, None, torch.arange(0), 1.0)[0].item()
+        < both._loss(images, labels, None, torch.arange(0), 1.0)[0].item()
     )
     both.run()
 

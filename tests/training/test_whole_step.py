@@ -10,7 +10,7 @@ from hypersphere.data import InMemory
 from hypersphere.distributed import World
 from hypersphere.pocket import PocketFaces
 from hypersphere.training import Trainer, load_recipe
-from hypersphere.training.whole_step import WholeStep, make_whole_step
+from hypersphere.training.whole_step import WholeStep
 
 DATA = ("data.identities=4", "data.images_per_identity=10", "data.size=[16, 16]")
 RUN = (
@@ -33,6 +33,7 @@ HEADS = (
         "optimizer.prototype_lr_factor=3.0",
     ),
 )
+MIXED = ("head.name=softmax", "train.mixup=0.4")
 NO_GPU = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
 
 
@@ -52,7 +53,7 @@ def weights(run: Trainer) -> list[torch.Tensor]:
     return [value.detach().clone() for value in (*run.backbone.state_dict().values(), *run.head.state_dict().values())]
 
 
-@pytest.mark.parametrize("head", HEADS)
+@pytest.mark.parametrize("head", [*HEADS, MIXED])
 def test_whole_steps_are_the_same_run(tmp_path: Path, head: tuple[str, ...]) -> None:
     plain, whole = trainer(tmp_path / "plain", *head), trainer(tmp_path / "whole", *head)
     whole.whole_step = WholeStep(whole)
@@ -75,14 +76,17 @@ def test_a_run_of_whole_steps_goes_on_where_it_stopped(tmp_path: Path) -> None:
         assert torch.equal(expected, found)
 
 
+@on_gpu
 @pytest.mark.parametrize("setting", ["optimizer.name=adamw", "train.ema=0.9"])
 def test_what_is_no_whole_step(tmp_path: Path, setting: str) -> None:
-    assert make_whole_step(trainer(tmp_path / "can")) is not None
-    assert make_whole_step(trainer(tmp_path / "cannot", setting)) is None
+    assert trainer(tmp_path / "can", device="cuda", graph=True).whole_step is not None
+    cannot = trainer(tmp_path / "cannot", setting, device="cuda", graph=True)
+    assert cannot.whole_step is None
+    assert cannot.step_graph is not None
 
 
 @on_gpu
-@pytest.mark.parametrize("head", HEADS)
+@pytest.mark.parametrize("head", [*HEADS, MIXED])
 def test_a_replayed_step_moves_weights_as_a_plain_one(tmp_path: Path, head: tuple[str, ...]) -> None:
     run = trainer(tmp_path, *head, device="cuda", graph=True)
     taken = run.whole_step
@@ -97,7 +101,6 @@ def test_a_replayed_step_moves_weights_as_a_plain_one(tmp_path: Path, head: tupl
         heads = [run.optimizer.state[p].get("momentum_buffer") for p in run.head.parameters()]
         head_momenta = [None if each is None else each.clone() for each in heads]
         if step > 3:  # what a plain step does, undone before the replayed one
-            run.step_graph, graph = None, run.step_graph
             images, labels = run.images.to_device(*run.images.load(step), step)
             run._train_step(images, labels)
             expected = weights(run)
@@ -110,7 +113,6 @@ def test_a_replayed_step_moves_weights_as_a_plain_one(tmp_path: Path, head: tupl
                     assert buffer is not None
                     assert was is not None
                     buffer.copy_(was)
-            run.step_graph = graph
         loss, embeddings, labels = taken(step, 70)
         assert bool(torch.isfinite(loss))
         assert len(embeddings) == len(labels) == 16

@@ -31,9 +31,16 @@ def mixup(images: Tensor, generator: torch.Generator, alpha: float) -> tuple[Ten
         >>> mixed, permutation, weight = mixup(images, generator, alpha=0.2)
         >>> loss = weight * head(net(mixed), labels) + (1 - weight) * head(net(mixed), labels[permutation])
     """
-    permutation, rng = _drawn("mixup", images, generator, alpha)
-    weight = float(rng.beta(alpha, alpha))
+    _check_floating("mixup", images)
+    drawn, weight = draw_mixup(len(images), generator, alpha)
+    permutation = onto(drawn, images.device)
     return torch.lerp(images[permutation], images, weight), permutation, weight
+
+
+def draw_mixup(count: int, generator: torch.Generator, alpha: float) -> tuple[Tensor, float]:
+    """The permutation, where the generator is, and the weight of a mixture of so many images; see `mixup`."""
+    permutation, rng = _drawn(count, generator, alpha)
+    return permutation, float(rng.beta(alpha, alpha))
 
 
 def cutmix(images: Tensor, generator: torch.Generator, alpha: float) -> tuple[Tensor, Tensor, float]:
@@ -60,7 +67,9 @@ def cutmix(images: Tensor, generator: torch.Generator, alpha: float) -> tuple[Te
     """
     if images.ndim != 4:
         raise ValueError(f"images are {tuple(images.shape)}; cutmix needs (B, C, H, W)")
-    permutation, rng = _drawn("cutmix", images, generator, alpha)
+    _check_floating("cutmix", images)
+    drawn, rng = _drawn(len(images), generator, alpha)
+    permutation = onto(drawn, images.device)
     side = math.sqrt(1 - rng.beta(alpha, alpha))
     sizes = tuple(images.shape[2:])
     rows, columns = (_stretch(int(size * side), int(rng.integers(size)), size) for size in sizes)
@@ -75,10 +84,13 @@ def _stretch(length: int, middle: int, size: int) -> slice:
     return slice(max(start, 0), min(start + length, size))
 
 
-def _drawn(name: str, images: Tensor, generator: torch.Generator, alpha: float) -> tuple[Tensor, np.random.Generator]:
-    check_positive("alpha", alpha)
+def _check_floating(name: str, images: Tensor) -> None:
     if not images.is_floating_point():
         raise ValueError(f"images are {images.dtype}; {name} needs floating ones")
-    permutation = torch.randperm(len(images), generator=generator, device=generator.device)
+
+
+def _drawn(count: int, generator: torch.Generator, alpha: float) -> tuple[Tensor, np.random.Generator]:
+    check_positive("alpha", alpha)
+    permutation = torch.randperm(count, generator=generator, device=generator.device)
     seed = torch.randint(2**62, (), generator=generator, device=generator.device).item()
-    return onto(permutation, images.device), np.random.default_rng(int(seed))
+    return permutation, np.random.default_rng(int(seed))

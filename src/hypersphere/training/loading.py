@@ -17,6 +17,8 @@ from hypersphere.training.training_data import readable_source, training_source
 
 Loaded = tuple[Tensor, Tensor]
 Loader = Prefetcher[Loaded] | ProcessPrefetcher[Loaded]
+Mixture = tuple[Tensor, Tensor, Tensor | float, Tensor | float]
+"""Images mixed in pairs, with whom each was mixed, and the shares of its own label and of the other's."""
 
 
 class TrainingImages:
@@ -87,11 +89,12 @@ class TrainingImages:
         return self.augment(images, generator).contiguous(memory_format=torch.channels_last)
 
 
-def mix(images: Tensor, mixing: torch.Generator, settings: TrainSettings) -> tuple[Tensor, Tensor, float]:
+def mix(images: Tensor, mixing: torch.Generator, settings: TrainSettings) -> Mixture:
     """Return the images mixed in pairs; where the recipe has both ways, a fair coin chooses one (as timm does)."""
     ways = [(way, alpha) for way, alpha in ((mixup, settings.mixup), (cutmix, settings.cutmix)) if alpha]
     way, alpha = ways[int(torch.randint(2, (), generator=mixing)) if len(ways) == 2 else 0]
-    return way(images, mixing, alpha)
+    mixed, order, share = way(images, mixing, alpha)
+    return mixed, order, share, 1 - share
 
 
 def mix_seed(*numbers: int) -> int:

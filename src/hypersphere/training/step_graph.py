@@ -17,13 +17,20 @@ _WARM_UP = 3
 
 def make_step_graph(recipe: Recipe, world: World, gradients: Gradients, optimizer: torch.optim.Optimizer) -> StepGraph:
     """Return what computes the gradients of a run's steps; ValueError where they cannot be one graph."""
+    check_graph(recipe, world, mixed=bool(recipe.train.mixup or recipe.train.cutmix))
+    trained = [parameter for group in optimizer.param_groups for parameter in group["params"]]
+    return StepGraph(gradients, trained, recipe.train.batch_size)
+
+
+def check_graph(recipe: Recipe, world: World, *, mixed: bool) -> None:
+    """Raise ValueError where a step can be no graph: for what the recipe asks, or for images that are `mixed`."""
     settings, head = recipe.train, recipe.head
     causes = {
         f"the run is on {world.device.type}": world.device.type != "cuda",
         f"{world.size} processes train together": world.size > 1,
         "train.accumulate splits the batch": settings.accumulate > 1,
         "train.precision=float16 scales the loss": settings.precision == "float16",
-        "batches are mixed anew at every step": bool(settings.mixup or settings.cutmix),
+        "batches are mixed anew at every step": mixed,
         "train.semi_siamese moves the prototypes": settings.semi_siamese is not None,
         "head.sample draws classes": head.get("sample") is not None,
         "a teacher is asked at every step": recipe.teacher.model is not None,
@@ -31,8 +38,6 @@ def make_step_graph(recipe: Recipe, world: World, gradients: Gradients, optimize
     cause = next((text for text, found in causes.items() if found), None)
     if cause is not None:
         raise ValueError(f"graph=True: {cause}, which no single graph holds; leave it out")
-    trained = [parameter for group in optimizer.param_groups for parameter in group["params"]]
-    return StepGraph(gradients, trained, settings.batch_size)
 
 
 class StepGraph:

@@ -32,7 +32,7 @@ from hypersphere.training.build import (
 )
 from hypersphere.training.checkpoints import Checkpoints, Snapshots
 from hypersphere.training.finished_run import Trained, write_model
-from hypersphere.training.loading import Loaded, Loader, TrainingImages, mix, mix_seed
+from hypersphere.training.loading import Loaded, Loader, Mixture, TrainingImages, mix, mix_seed
 from hypersphere.training.logs import JsonLines, Logger, Logs, TrainingReporter, values_in_words
 from hypersphere.training.monitor import Monitor, TrainingStopped, stop_unless_finite
 from hypersphere.training.recipe import Recipe
@@ -117,8 +117,9 @@ class Trainer:
         self.optimizer = make_optimizer(recipe, self.backbone, self.head)
         self.scaler = make_scaler(recipe, self.world)
         self.total = total_steps(recipe, self.images.batches)
-        self.step_graph = make_step_graph(recipe, self.world, self.gradients, self.optimizer) if graph else None
         self.whole_step = make_whole_step(self) if graph else None
+        apart = graph and self.whole_step is None
+        self.step_graph = make_step_graph(recipe, self.world, self.gradients, self.optimizer) if apart else None
         self.monitor = Monitor(self.source.num_classes)
         self.teacher = self._teacher(checking) if recipe.teacher.model is not None else None
         self.snapshots = Snapshots(
@@ -240,7 +241,8 @@ class Trainer:
             if self.graphs:
                 torch.compiler.cudagraph_mark_step_begin()  # type: ignore[no-untyped-call]
             with nullcontext() if number == len(parts) else self._alone():
-                loss, embedded = self._loss(part, owners, mixing, indices[number - 1], weight)
+                mixture = mix(part, mixing, settings) if settings.mixup or settings.cutmix else None
+                loss, embedded = self._loss(part, owners, mixture, indices[number - 1], weight)
                 loss = loss / len(parts)
                 self.scaler.scale(loss).backward()  # type: ignore[no-untyped-call]
             total += loss.detach()
@@ -258,10 +260,10 @@ class Trainer:
         self.backbone.train(not self.recipe.train.freeze_backbone or self.recipe.train.shift_batch_norm)
         self.head.train()
 
-    def gradients(self, images: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
+    def gradients(self, images: Tensor, labels: Tensor, mixture: Mixture | None = None) -> tuple[Tensor, Tensor]:
         """Leave the gradients of a whole batch in the parameters; return its loss and embeddings."""
         weight = self._weight(labels, self._counted(labels))
-        loss, embeddings = self._loss(images, labels, torch.Generator(), labels, weight)
+        loss, embeddings = self._loss(images, labels, mixture, labels, weight)
         loss.backward()  # type: ignore[no-untyped-call]
         return loss, embeddings
 
@@ -284,14 +286,14 @@ class Trainer:
         return everywhere * self.recipe.train.accumulate / counted
 
     def _loss(
-        self, images: Tensor, labels: Tensor, mixing: torch.Generator, indices: Tensor, weight: Tensor | float
+        self, images: Tensor, labels: Tensor, mixture: Mixture | None, indices: Tensor, weight: Tensor | float
     ) -> tuple[Tensor, Tensor]:
         """Return the loss of a part of the batch, and its embeddings; a head of weight 0 is not called.
 
         `weight` is `_weight`'s, for all but the teacher's loss, which counts every image.
         """
         settings = self.recipe.train
-        if not (settings.mixup or settings.cutmix):
+        if mixture is None:
             embeddings, before = self._embed(images)
             targets = self._targets(images, indices)
             loss = torch.zeros((), device=self.device)
@@ -305,14 +307,16 @@ class Trainer:
             for factor, extra in self.neck_losses:
                 loss = loss + factor * extra(before, labels)
             return weight * loss + self._taught(embeddings, targets), embeddings
-        mixed, order, share = mix(images, mixing, settings)
+        mixed, order, share, rest = mixture
         embeddings, _ = self._embed(mixed)
         loss = torch.zeros((), device=self.device)
         if self.loss_weight:
-            loss = share * self.head(embeddings, labels) + (1 - share) * self.head(embeddings, labels[order])
+            loss = share * self.head(embeddings, labels) + rest * self.head(embeddings, labels[order])
             loss = self.loss_weight * loss
         loss = weight * loss + self._taught(embeddings, self._targets(mixed, indices))
-        if share < 0.5:  # what is looked at stands at the label that it has most of
+        if isinstance(share, Tensor):  # what is looked at stands at the label that it has most of
+            embeddings = torch.where(share < 0.5, embeddings[order.argsort()], embeddings)
+        elif share < 0.5:
             embeddings = embeddings[order.argsort()]
         return loss, embeddings
 

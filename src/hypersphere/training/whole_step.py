@@ -9,8 +9,10 @@ import torch
 from torch import Tensor, nn
 
 from hypersphere.data import InMemory
+from hypersphere.data.mixing import draw_mixup
 from hypersphere.optim import RowSGD
 from hypersphere.training.loading import mix_seed
+from hypersphere.training.step_graph import check_graph
 
 if TYPE_CHECKING:
     from hypersphere.training.trainer import Trainer
@@ -24,9 +26,10 @@ _WARM_UP = 3
 def make_whole_step(trainer: Trainer) -> WholeStep | None:
     """Return what takes the steps of a run, or None where a graph can hold no more than their gradients.
 
-    That is so where images are not on the device, the optimizer is not SGD of dense rows, weights are averaged, or a
-    layer drops values at random.
+    That is so where images are not on the device or pasted into each other, the optimizer is not SGD of dense rows,
+    weights are averaged, or a layer drops values at random.
     """
+    check_graph(trainer.recipe, trainer.world, mixed=False)
     source, optimizer = trainer.source, trainer.optimizer
     drops = any(isinstance(layer, nn.Dropout) and layer.p for layer in trainer.backbone.modules())
     possible = (
@@ -34,7 +37,7 @@ def make_whole_step(trainer: Trainer) -> WholeStep | None:
         and source.images.device.type == trainer.device.type
         and isinstance(optimizer, RowSGD)
         and optimizer.steps_as_torch()
-        and not (trainer.averages or drops)
+        and not (trainer.averages or drops or trainer.recipe.train.cutmix)
     )
     return WholeStep(trainer) if possible else None
 
@@ -98,11 +101,16 @@ class WholeStep:
             [group["base"] * trainer.lr_factor(step) for group in trainer.optimizer.param_groups] for step in steps
         ]
         exact = torch.float32 if device.type == "cuda" else torch.float64
-        made = (
+        made = [
             torch.from_numpy(indices),
             numbers.view(len(steps), indices.shape[1], -1),
             torch.tensor(rates, dtype=exact),
-        )
+        ]
+        if alpha := trainer.recipe.train.mixup:
+            drawings = (torch.Generator().manual_seed(mix_seed(seed, step, 0)) for step in steps)
+            mixtures = [draw_mixup(indices.shape[1], generator, alpha) for generator in drawings]
+            made += [torch.stack([order for order, _ in mixtures])]
+            made += [torch.tensor([[share, 1 - share] for _, share in mixtures])]
         if not self.tables:
             self.tables = tuple(
                 torch.zeros((_BLOCK, *each.shape[1:]), dtype=each.dtype, device=device) for each in made
@@ -115,11 +123,15 @@ class WholeStep:
     def _step(self) -> Stepped:
         """One step, all of whose numbers lie on the device."""
         trainer = self.trainer
-        indices, numbers, rates = (table.index_select(0, self.row)[0] for table in self.tables)
+        indices, numbers, rates, *mixing = (table.index_select(0, self.row)[0] for table in self.tables)
         images, labels = self.pixels.index_select(0, indices), self.labels.index_select(0, indices)
         images = self.change(images, numbers, self.layout).contiguous(memory_format=torch.channels_last)
+        mixture = None
+        if mixing:
+            order, (share, rest) = mixing
+            mixture = torch.lerp(images[order], images, share), order, share, rest
         trainer.optimizer.zero_grad(set_to_none=True)
-        loss, embeddings = trainer.gradients(images, labels)
+        loss, embeddings = trainer.gradients(images, labels, mixture)
         for group, rate in zip(trainer.optimizer.param_groups, rates, strict=True):
             group["lr"] = rate
         trainer.update()

@@ -176,13 +176,17 @@ def measure_head(head: Head) -> tuple[Numbers, Arrays]:
 
 
 def logits_of(head: Head, raw: Tensor) -> Tensor:
-    """What the head's loss compares: inner products and biases, or cosines where it normalises prototypes."""
+    """What the head's loss compares: inner products and biases, scaled where it learns a scale for every class, or
+    cosines where it normalises prototypes.
+    """
     weight = head.weight.detach().float().cpu()
     if head.objective.normalizes_prototypes:
         weight = normalize(weight)
     bias = getattr(head.objective, "bias", None)
     per_class = isinstance(bias, Tensor) and bias.dim() == 1 and not head.objective.normalizes_prototypes
-    return raw @ weight.T + (bias.detach().float().cpu() if per_class else 0.0)  # type: ignore[union-attr]
+    logits = raw @ weight.T + (bias.detach().float().cpu() if per_class else 0.0)  # type: ignore[union-attr]
+    scale = getattr(head.objective, "class_scale", None)
+    return logits if scale is None else logits * scale.detach().float().cpu()
 
 
 def measure_classes(embed_: Embed, head: Head, new: ImageSource) -> tuple[Numbers, Arrays]:

@@ -232,7 +232,7 @@ def train_and_measure(
         cache: folder of painted and of decoded images.
         device: where; a GPU holds the training images.
         count: told of the steps.
-        graph: as of `Trainer`; by default on a GPU, but for mixed images.
+        graph: as of `Trainer`; by default on a GPU.
         compile: as of `Trainer`.
     """
     recipe, start, folder = setting.recipe(seed), time.monotonic(), cache / "images"
@@ -240,7 +240,7 @@ def train_and_measure(
     if torch.device(device).type == "cuda":
         train = InMemory(train, device)
     if graph is None:
-        graph = torch.device(device).type == "cuda" and not recipe.train.mixup
+        graph = torch.device(device).type == "cuda"
     history: list[tuple[float, ...]] = []
     steps = _StepCount(count)
     try:

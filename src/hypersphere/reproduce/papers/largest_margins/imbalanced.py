@@ -1,13 +1,10 @@
-"""Largest Margins on imbalanced classes, CIFAR-10's or people in their place: Figs. 7, 8, 12 to 16, Tables 2, 6, 7."""
+"""Largest Margins on imbalanced classes, CIFAR-10's or people in their place: Figs. 7, 8, 12 to 16, Tables 2, 6."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
-import numpy as np
-
-from hypersphere.data import long_tailed_counts
 from hypersphere.plots import Panel, draw_panels
 from hypersphere.reproduce.catalogue import load_catalogue
 from hypersphere.reproduce.experiment import objects
@@ -237,89 +234,3 @@ def every_lambda(evidence: Evidence) -> Outcome:
 
     whole = "The whole sweep on long-tailed 10, and of LM-Softmax on step 10; Table 2 has the others."
     return Outcome(findings=findings, figures={"table6": figure}, notes=[*_notes(evidence), whole])
-
-
-_FEW = 33
-_TAIL = ("data.imbalance=long_tailed", "data.imbalance_ratio=20.0")
-_MIXED = "train.mixup=0.2"
-_CENTROID = "head.add.zero_centroid.weight={}"
-_RETRAIN = (
-    "second.train.steps=100",
-    "second.train.mixup=0.0",
-    "second.train.freeze_backbone=true",
-    "second.train.sampler=class_balanced",
-)
-_SMOOTH = (
-    "second.head.name=label_aware_smoothing",
-    "second.train.start_head=true",
-    "second.train.shift_batch_norm=true",
-    "second.optimizer.prototype_lr_factor=0.05",
-)
-
-
-def _tail(title: str, *more: str) -> Setting:
-    return classes(title, "softmax", *_TAIL, *more, count=100, images=60, steps=500)
-
-
-def _staged(name: str, *stage: str) -> list[Setting]:
-    first, both = _CENTROID.format(10.0), f"second.{_CENTROID.format(10.0)}"
-    none = f"second.{_CENTROID.format(0.0)}"
-    return [
-        _tail(f"{name} + mixup", _MIXED, *_RETRAIN, *stage),
-        _tail(f"{name} + mixup + R_w first", _MIXED, first, *_RETRAIN, *stage, none),
-        _tail(f"{name} + mixup + R_w both", _MIXED, first, *_RETRAIN, *stage, both),
-    ]
-
-
-TAILED = _tail("CE")
-"""Softmax with biases on 100 people with 60 down to 3 images."""
-TAILED_COUNTS = long_tailed_counts(100, 60, 20.0)
-_CE = [TAILED, _tail("CE + R_w", _CENTROID.format(10.0))]
-_CRT, _MISLAS = _staged("cRT"), _staged("MiSLAS", *_SMOOTH)
-
-
-@experiment("largest-margins/table7", [*_CE, *_CRT, *_MISLAS])
-def two_stages(evidence: Evidence) -> Outcome:
-    """Table 7: R_w in one or both stages of training on a long tail."""
-    findings: list[Finding] = []
-    printed = dict(
-        zip(
-            (setting.title for setting in (*_CE, *_CRT, *_MISLAS)),
-            (
-                "CE",
-                "CE+R_w",
-                "cRT+mixup",
-                "cRT+mixup+ R_w (adding R_w for 1st stage)",
-                "cRT+mixup+ R_w (adding R_w for 1st and 2nd stage)",
-                "MiSLAS",
-                "MiSLAS+ R_w (adding R_w for 1st stage)",
-                "MiSLAS+ R_w (adding R_w for 1st and 2nd stage)",
-            ),
-            strict=True,
-        )
-    )
-    for setting in (*_CE, *_CRT, *_MISLAS):
-        if evidence.stopped(setting):
-            findings.append(evidence.row(setting, "accuracy"))
-            continue
-        right = evidence.decisions(setting, "samples").mean(0).reshape(100, -1).mean(1)
-        for label, chosen in (("few", slice(100 - _FEW, None)), ("all", slice(None))):
-            paper = evidence.printed(printed[setting.title], label)
-            what = f"{setting.title}: accuracy of {label} classes, %"
-            findings.append(Finding(what=what, ours=f"{100 * float(np.mean(right[chosen])):.2f}", paper=paper))
-    for plain, first in (tuple(_CE), (_CRT[0], _CRT[1]), (_MISLAS[0], _MISLAS[1])):
-        said = f"R_w in the first stage raises the accuracy of classes with few images: {plain.title}"
-        findings.append(evidence.better(first, plain, "samples", sentence=said, few=_FEW))
-    for group in (_CRT, _MISLAS):
-        said = f"{group[0].title}: in both stages it does no less than in the first alone"
-        findings.append(evidence.better(group[2], group[1], "samples", sentence=said, equal=True))
-    settings = [*_CE, *_CRT, *_MISLAS]
-    return Outcome(
-        findings=findings,
-        figures={"table7": lambda: draw_rows(evidence, settings, "accuracy", "accuracy on new images, %")},
-        notes=[
-            CLASSES,
-            "100 people on a long tail from 60 images to 3; few are the 33 smallest classes. R_w with lambda = 10. "
-            "Gains as for pairs: the first interval over people.",
-        ],
-    )

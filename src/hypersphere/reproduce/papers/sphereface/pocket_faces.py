@@ -16,7 +16,7 @@ from hypersphere.reproduce.experiment.record import Record
 from hypersphere.reproduce.experiment.setting import SOFTMAX, Setting, features
 from hypersphere.reproduce.experiment.verdict import of_correlation, over_seeds
 from hypersphere.reproduce.outcome import Finding, Outcome
-from hypersphere.reproduce.papers.largest_margins.imbalanced import TAILED, TAILED_COUNTS
+from hypersphere.reproduce.papers.largest_margins.two_stages import TAILED, TAILED_COUNTS
 from hypersphere.reproduce.papers.sphereface.digits import features_of, spread
 
 if TYPE_CHECKING:
