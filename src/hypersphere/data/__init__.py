@@ -31,7 +31,7 @@ from hypersphere.data.formats import (
 )
 from hypersphere.data.images import Image, UnreadableImage, decode, encode, image_size
 from hypersphere.data.memory import InMemory
-from hypersphere.data.mixing import cutmix, mixup
+from hypersphere.data.mixing import cutmix, draw_mixup, mixup
 from hypersphere.data.named import ImageFiles, NamedImages, NameIndex
 from hypersphere.data.overlap import shared_names, similar_identities
 from hypersphere.data.prefetch import Prefetcher, ProcessPrefetcher
@@ -85,6 +85,7 @@ __all__ = [
     "check_readable",
     "cutmix",
     "decode",
+    "draw_mixup",
     "encode",
     "first_few",
     "guess_format",

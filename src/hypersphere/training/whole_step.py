@@ -8,8 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from hypersphere.data import InMemory
-from hypersphere.data.mixing import draw_mixup
+from hypersphere.data import InMemory, draw_mixup
 from hypersphere.optim import RowSGD
 from hypersphere.training.loading import mix_seed
 from hypersphere.training.step_graph import check_graph
