@@ -1,7 +1,8 @@
 """Make the starter model of the package from the run that trained it: docs/starter.md has the commands.
 
 The weights are rounded to half precision; that file is then measured on LFW and on the people that training held out,
-who also give the thresholds.
+who also give `calibration.json` and `thresholds.json`. Without a run the weights stay as they are, and the rest is made
+anew.
 """
 
 import argparse
@@ -15,12 +16,12 @@ import torch
 
 import hypersphere as hs
 from hypersphere.core import Progress
-from hypersphere.data import Fitted, NamedImages, Subset, images_digest
-from hypersphere.evaluation import Verification, calibrate_thresholds, embed, verify_pairs
+from hypersphere.data import ImageSource, NamedImages, Subset, images_digest
+from hypersphere.evaluation import Verification, verify_pairs
 from hypersphere.evaluation.protocols import read_pairs
-from hypersphere.geometry import normalize
 from hypersphere.models import CARD_FILE, THRESHOLDS_FILE, ModelCard, ThresholdTable, save_folder, save_thresholds
 from hypersphere.pocket import verification_pairs
+from hypersphere.recognition import Calibration, CalibrationSet, calibrate, calibration_path, save_calibration
 from hypersphere.training.recipe import Recipe, load_recipe
 from hypersphere.training.training_data import held_out_source
 
@@ -60,18 +61,17 @@ LIMITS = (
 )
 
 
-def held_out(recipe: Recipe, faces: Path) -> Subset:
+def held_out(recipe: Recipe, faces: str) -> Subset:
     """The images of the people whom training did not see."""
-    source = held_out_source(dataclasses.replace(recipe.data, source=str(faces)))
+    source = held_out_source(dataclasses.replace(recipe.data, source=faces))
     assert isinstance(source, Subset)
     return source
 
 
-def embedded(model: hs.Embedder, source: object, title: str) -> torch.Tensor:
+def embedded(model: hs.Embedder, source: ImageSource, title: str) -> torch.Tensor:
     """Unit vectors of all images."""
-    fitted = Fitted(source, model.contract.input_size)  # type: ignore[arg-type]
     with Progress(f"embedding {title}", "images") as progress:
-        return normalize(embed(model, fitted, batch_size=64, progress=progress))
+        return model(source, batch_size=8, progress=progress)  # the quickest on a CPU
 
 
 def verified_lfw(model: hs.Embedder, images: Path, pairs: Path) -> tuple[Verification, torch.Tensor, list[str]]:
@@ -112,46 +112,62 @@ def impostors_above(unit: torch.Tensor, people: list[str], thresholds: list[floa
     return [int(count) / total for count in counts]
 
 
-def make(run: Path, faces: Path, lfw: Path, pairs: Path, out: Path = OUT) -> None:
-    """Write the folder of the starter and print what was measured."""
-    trained, recipe = hs.load_model(run), load_recipe(run / "recipe.toml")
+def write_weights(run: Path, out: Path) -> None:
+    """The folder of the model, in half precision, of what a run trained."""
+    trained = hs.load_model(run)
     contract = dataclasses.replace(trained.contract, flip="sum", alignment="insightface-112", digest="")
     network = trained.network
     assert isinstance(network, torch.nn.Module)
     save_folder(out, network, contract, trained.backbone, "", half=True, replace=True)
-    model = hs.load_model(out)
-    source = held_out(recipe, faces)
-    unit = embedded(model, source, "people held out")
-    own = verified_held_out(unit, source, recipe)
-    lfw_result, lfw_unit, people = verified_lfw(model, lfw, pairs)
-    rows = calibrate_thresholds(unit.numpy(), source.labels)
-    images = np.bincount(source.labels)
-    genuine = int((images * (images - 1) // 2).sum())
-    table = ThresholdTable(
-        model=model.contract.digest,
-        people="500 people held out of the training faces (data.validation.identities=500, data.seed=0)",
+
+
+def calibrated(model: hs.Embedder, unit: torch.Tensor, source: Subset, recipe: Recipe) -> Calibration:
+    """The calibration on the people held out, as `hypersphere calibrate --held-out` makes it."""
+    validation = recipe.data.validation
+    about = CalibrationSet(
+        people=f"{source.num_classes:,} people held out of the training faces (data.validation.identities="
+        f"{validation.identities:g}, data.seed={recipe.data.seed})",
         digest=images_digest(source),
-        identities=source.num_classes,
         images=len(source),
-        genuine=genuine,
-        impostors=len(source) * (len(source) - 1) // 2 - genuine,
-        method="95 % intervals, bootstrap over people, 1000 replicates, seed 0",
-        thresholds=tuple(rows),
+        disjoint_from=("the people trained on",),
     )
-    save_thresholds(table, out / THRESHOLDS_FILE)
-    on_lfw = impostors_above(lfw_unit, people, [row.threshold for row in rows])
-    results = {
-        "LFW, 6,000 pairs, ten folds": f"{lfw_result.accuracy:.2%}",
-        "500 people held out, 30,000 pairs, ten folds": f"{own.accuracy:.2%}",
-        "500 people held out, equal error rate": f"{own.roc.eer():.2%}",
-    }
-    for row, other in zip(rows, on_lfw, strict=True):
+    with Progress("searching galleries", "galleries") as progress:
+        return calibrate(unit.numpy(), source.labels, model.contract, about, progress=progress)
+
+
+def threshold_results(table: ThresholdTable, on_lfw: list[float]) -> dict[str, str]:
+    """The card's rows of the thresholds, with the false-match rate of LFW's people at each."""
+    found = {}
+    for row, other in zip(table.thresholds, on_lfw, strict=True):
         note = " (indicative: fewer than 30 false matches)" if row.indicative else ""
-        results[f"people held out, false-match rate {row.fmr:.0e}{note}"] = (
+        found[f"people held out, false-match rate {row.fmr:.0e}{note}"] = (
             f"threshold {row.threshold:.3f}; false-match rate [{row.fmr_low:.1e}, {row.fmr_high:.1e}] over people; "
             f"false-non-match rate {row.fnmr:.1%} [{row.fnmr_low:.1%}, {row.fnmr_high:.1%}]; "
             f"false-match rate of all pairs of LFW there {other:.1e}"
         )
+    return found
+
+
+def make(run: Path | None, faces: str, lfw: Path, pairs: Path, out: Path = OUT) -> None:
+    """Write the folder of the starter and print what was measured."""
+    if run is not None:
+        write_weights(run, out)
+    recipe = load_recipe("real/starter" if run is None else run / "recipe.toml")
+    model = hs.load_model(out)
+    source = held_out(recipe, faces)
+    unit = embedded(model, source, "people held out")
+    own = verified_held_out(unit, source, recipe)
+    calibration = calibrated(model, unit, source, recipe)
+    table = calibration.table
+    lfw_result, lfw_unit, people = verified_lfw(model, lfw, pairs)
+    on_lfw = impostors_above(lfw_unit, people, [row.threshold for row in table.thresholds])
+    whose = f"{source.num_classes:,} people held out"
+    results = {
+        f"LFW, {len(read_pairs(pairs).same):,} pairs, ten folds": f"{lfw_result.accuracy:.2%}",
+        f"{whose}, {recipe.data.validation.count:,} pairs, ten folds": f"{own.accuracy:.2%}",
+        f"{whose}, equal error rate": f"{own.roc.eer():.2%}",
+        **threshold_results(table, on_lfw),
+    }
     card = ModelCard(
         title="hypersphere starter",
         about=ABOUT,
@@ -162,6 +178,8 @@ def make(run: Path, faces: Path, lfw: Path, pairs: Path, out: Path = OUT) -> Non
         not_for=NOT_FOR,
         limits=LIMITS,
     )
+    save_calibration(calibration, calibration_path(out))
+    save_thresholds(table, out / THRESHOLDS_FILE)
     (out / CARD_FILE).write_text(card.text())
     size = (out / "model.safetensors").stat().st_size
     print(json.dumps({"digest": model.contract.digest, "bytes": size, "results": results}, indent=1))
@@ -170,12 +188,15 @@ def make(run: Path, faces: Path, lfw: Path, pairs: Path, out: Path = OUT) -> Non
 def main(arguments: list[str]) -> None:
     """Read the command line."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("run", type=Path, help="the folder of `hypersphere train real/starter`")
-    parser.add_argument("--faces", type=Path, required=True, help="the images that it was trained on")
+    parser.add_argument(
+        "run", type=Path, nargs="?", help="the folder of `hypersphere train real/starter` (the weights of OUT stay)"
+    )
+    parser.add_argument("--faces", required=True, help="the images that it was trained on")
     parser.add_argument("--lfw", type=Path, required=True, help="LFW's aligned images")
     parser.add_argument("--pairs", type=Path, required=True, help="LFW's pairs.txt")
+    parser.add_argument("--out", type=Path, default=OUT, help="the folder of the starter (that of the package)")
     options = parser.parse_args(arguments)
-    make(options.run, options.faces, options.lfw, options.pairs)
+    make(options.run, options.faces, options.lfw, options.pairs, options.out)
 
 
 if __name__ == "__main__":

@@ -33,7 +33,8 @@ def test_the_table_is_that_of_all_pairs() -> None:
     for row in made.table.thresholds:
         taken = math.floor(row.fmr * len(impostors))
         after = impostors[taken]  # nextafter of this is the lowest threshold that the rate allows
-        assert row.threshold > after - 1e-7
+        assert row.threshold == pytest.approx(after, abs=1e-6)
+        assert row.false_matches == taken
         assert row.fnmr == pytest.approx((genuine <= after).mean())
 
 

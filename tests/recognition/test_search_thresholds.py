@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from hypersphere.recognition.search_thresholds import calibrate_searches, gallery_sizes, order_statistic
+from hypersphere.recognition.search_thresholds import calibrate_searches, gallery_sizes
 from tests.recognition.made_up_people import PERSON, vectors
 
 GALLERIES, REPLICATES = 4, 30
@@ -68,12 +68,13 @@ def test_the_sizes_that_can_be_measured() -> None:
     assert gallery_sizes(4) == [3]
 
 
-def test_the_order_statistic_accepts_no_more_than_allowed() -> None:
-    scores = np.array([0.9, 0.8, 0.8, 0.8, 0.1], np.float32)
-    for taken in range(5):
-        threshold = order_statistic(scores, taken)
-        assert (scores >= np.float32(threshold)).sum() <= taken
-    assert order_statistic(scores, 1) == float(np.nextafter(np.float32(0.8), np.float32(1)))
+def test_images_that_are_all_equal_reach_no_threshold() -> None:
+    unit = np.zeros((40, 2), np.float32)
+    unit[:, 0] = 1
+    rows = calibrate_searches(unit, np.arange(40), galleries=2, replicates=5)
+    above = float(np.nextafter(np.float32(1), np.float32(2)))
+    assert [(row.fpir, row.threshold, row.fpir_low) for row in rows] == [(0.1, above, 0.0)] * 3
+    assert {row.fnir for row in rows} == {None}  # nobody has a second image
 
 
 def test_few_people_measure_nothing() -> None:

@@ -178,8 +178,9 @@ def _print(made: Calibration) -> None:
         print(bold("  N       FPIR   threshold  95 % interval        FNIR, % [95 %]"))
     for found in made.searches:
         bounds = f"[{found.fpir_low:.1e}, {found.fpir_high:.1e}]"
-        fnir = [100 * (rate or 0.0) for rate in (found.fnir, found.fnir_low, found.fnir_high)]
+        rates = [rate for rate in (found.fnir, found.fnir_low, found.fnir_high) if rate is not None]
+        fnir = "{:.1f} [{:.1f}, {:.1f}]".format(*(100 * rate for rate in rates)) if rates else "not measured"
         print(
-            f"  {found.gallery_size:<7,} {found.fpir:.0e}  {found.threshold:.4f}     {bounds}   {fnir[0]:.1f} "
-            f"[{fnir[1]:.1f}, {fnir[2]:.1f}]{'  indicative' * found.indicative}"
+            f"  {found.gallery_size:<7,} {found.fpir:.0e}  {found.threshold:.4f}     {bounds}   {fnir}"
+            f"{'  indicative' * found.indicative}"
         )

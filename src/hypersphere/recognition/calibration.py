@@ -21,7 +21,7 @@ from hypersphere.models import STARTER, Contract, ThresholdTable
 from hypersphere.models.model_file import STARTER_FOLDER
 from hypersphere.recognition.llr import LlrLine, fit_llr
 from hypersphere.recognition.score_curve import ScoreCurve, score_curve, sorted_kinds
-from hypersphere.recognition.search_thresholds import SearchThreshold, calibrate_searches, order_statistic
+from hypersphere.recognition.search_thresholds import SearchThreshold, calibrate_searches
 
 CALIBRATION_FILE = "calibration.json"
 Ints = npt.NDArray[np.int64]
@@ -92,7 +92,7 @@ class Calibration:
                 "for a higher fpir, or calibrate on more people"
             )
         place = max(k for k, rank in enumerate(self.tail_ranks) if rank <= taken + 1)
-        threshold = order_statistic(np.array([self.tail_scores[place]], np.float32), 0)
+        threshold = SortedScores(np.array([self.tail_scores[place]], np.float32)).least_threshold(0)
         low, high = (-math.expm1(size * math.log1p(-min(rate, 1 - 1e-12))) for rate in self.curve.fmr_bounds(threshold))
         return SearchThreshold(
             gallery_size=size,
@@ -170,10 +170,10 @@ def calibrate(
     rows = finite_rows("unit", unit)
     person = np.unique(labels_for("identities", identities, len(rows)), return_inverse=True)[1].astype(np.int64)
     pairs = all_pairs(rows, person)
+    made = calibrate_scores(*pairs, contract, about, prior=prior, replicates=replicates, seed=seed)
     searches = calibrate_searches(
         rows, person, galleries=galleries, replicates=replicates, seed=seed, progress=progress
     )
-    made = calibrate_scores(*pairs, contract, about, prior=prior, replicates=replicates, seed=seed)
     return dataclasses.replace(made, searches=tuple(searches))
 
 

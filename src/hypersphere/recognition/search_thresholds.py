@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from hypersphere.core import Reporter
-from hypersphere.evaluation import NotMeasurable
+from hypersphere.evaluation import Estimate, NotMeasurable, SortedScores
 from hypersphere.evaluation.statistics.bootstrap import percentile_estimate, subject_draws
 from hypersphere.evaluation.statistics.estimate import check_measurable
 
@@ -91,11 +91,6 @@ def calibrate_searches(
     return found
 
 
-def order_statistic(highest: npt.NDArray[np.float32], taken: int) -> float:
-    """The smallest float32 that accepts at most `taken` of scores, which fall: the next after the (taken + 1)-th."""
-    return float(np.nextafter(highest[taken], np.float32(np.inf)))
-
-
 @dataclass(frozen=True, eq=False)
 class _Searched:
     """What one gallery gave: for each image the best score of others, and of those whose person is enrolled, by another
@@ -138,7 +133,7 @@ def _rows(
     searched: Sequence[_Searched], person: Ints, size: int, replicates: int, seed: int
 ) -> Iterator[SearchThreshold]:
     images = len(person)
-    highest = np.sort(np.concatenate([each.others for each in searched]))[::-1]
+    highest = SortedScores(np.concatenate([each.others for each in searched]))
     people = int(person.max()) + 1
     draws = np.array(list(subject_draws(people, replicates, seed)), dtype=np.float64)
     weights = np.array(list(subject_draws(len(searched), replicates, seed + 1)), dtype=np.float64)
@@ -147,6 +142,12 @@ def _rows(
         """(galleries, people) how many of each person's searches in each gallery are of a kind."""
         return np.stack([np.bincount(w, k, people) for k, w in zip(which, whose, strict=True)])
 
+    def rated(wrong: Floats, total: Floats) -> Estimate:
+        """The share of searches that are wrong, with its interval over people and galleries."""
+        with np.errstate(invalid="ignore"):  # a draw without such a search measures nothing
+            drawn = ((weights @ wrong) * draws).sum(1) / ((weights @ total) * draws).sum(1)
+        return percentile_estimate(wrong.sum() / total.sum(), drawn, images, people, "bootstrap over subjects")
+
     everyone = [person] * len(searched)
     enrolled = [person[each.mated] for each in searched]
     trials = counted([np.ones(len(w), bool) for w in everyone], everyone)
@@ -154,24 +155,20 @@ def _rows(
     for fpir in FPIRS:
         if isinstance(check_measurable(fpir, images), NotMeasurable):
             return
-        threshold = order_statistic(highest, math.floor(fpir * len(highest)))
+        threshold = highest.least_threshold(math.floor(fpir * highest.total))
         errors = counted([each.others >= threshold for each in searched], everyone)
         missed = counted([each.mates < threshold for each in searched], enrolled)
-        rates = []
-        for wrong, total in ((errors, trials), (missed, mated)):
-            with np.errstate(invalid="ignore"):  # a draw without such a search measures nothing
-                drawn = ((weights @ wrong) * draws).sum(1) / ((weights @ total) * draws).sum(1)
-            value = float(wrong.sum() / total.sum())
-            rates.append(percentile_estimate(value, drawn, images, people, "bootstrap over subjects"))
+        positives = rated(errors, trials)
+        negatives = rated(missed, mated) if mated.any() else None
         yield SearchThreshold(
             gallery_size=size,
             fpir=fpir,
             threshold=threshold,
-            fpir_low=rates[0].low,
-            fpir_high=rates[0].high,
+            fpir_low=positives.low,
+            fpir_high=positives.high,
             searches=images,
-            fnir=rates[1].value,
-            fnir_low=rates[1].low,
-            fnir_high=rates[1].high,
+            fnir=None if negatives is None else negatives.value,
+            fnir_low=None if negatives is None else negatives.low,
+            fnir_high=None if negatives is None else negatives.high,
             indicative=images * fpir < 30,
         )

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import numpy.typing as npt
 
 from hypersphere.evaluation.arrays import Ints, finite_rows, finite_scores, labels_for
-from hypersphere.evaluation.metrics.roc import roc_from
 from hypersphere.evaluation.statistics.bootstrap import percentile_estimate, subject_draws
-from hypersphere.evaluation.statistics.estimate import NotMeasurable
+from hypersphere.evaluation.statistics.estimate import NotMeasurable, check_measurable
 from hypersphere.evaluation.statistics.scores import SortedScores
 from hypersphere.models import Threshold
 
@@ -55,6 +56,10 @@ def calibrate_pairs(
 ) -> list[Threshold]:
     """The thresholds of false-match rates 1e-1, 1e-2 ... down to the smallest that the impostor pairs can measure.
 
+    With k = floor(rate x impostor pairs) a threshold is the smallest number above the (k + 1)-th highest impostor
+    score. So it is an order statistic of impostor scores alone: without ties k of them reach it, and the genuine
+    scores, which its false-non-match rate is measured on, did not choose it. (A point of `Roc` is the highest threshold
+    with the same false-non-match rate, and may lie far above where genuine scores are sparse.)
     A rate needs 3 / rate impostor pairs (the rule of 3); below 30 / rate it is marked as indicative (the rule of 30).
     Pairs that share a person are not independent: intervals are those of drawing people, a pair of two counting as
     often as the product of their draws.
@@ -71,14 +76,14 @@ def calibrate_pairs(
     genuine, impostors = (scores[kind] for kind in (same, ~same))
     if not len(genuine) or not len(impostors):
         raise ValueError("thresholds need pairs of one person and pairs of two")
-    curve = roc_from(SortedScores(np.sort(genuine)), SortedScores(np.sort(impostors)))
+    ranked = SortedScores(impostors)
     totals = [weighed(first[kind], second[kind], len(people)) for kind in (~same, same)]
     found = []
     for rate in RATES:
-        point = curve.operating_point(rate)
-        if isinstance(point, NotMeasurable):
+        if isinstance(check_measurable(rate, ranked.total), NotMeasurable):
             break
-        wrong = scores >= point.threshold
+        threshold = ranked.least_threshold(math.floor(rate * ranked.total))
+        wrong = scores >= threshold
         wrong[same] = ~wrong[same]
         errors = [weighed(first[kind & wrong], second[kind & wrong], len(people)) for kind in (~same, same)]
         drawn = _drawn_rates(len(people), errors, totals, replicates, seed)
@@ -89,7 +94,7 @@ def calibrate_pairs(
         found.append(
             Threshold(
                 fmr=rate,
-                threshold=point.threshold,
+                threshold=threshold,
                 false_matches=int(errors[0][2].sum()),
                 fmr_low=fmr.low,
                 fmr_high=fmr.high,

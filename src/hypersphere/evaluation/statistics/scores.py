@@ -62,6 +62,18 @@ class SortedScores:
             raise ValueError(f"k={k} must lie between 1 and the number of scores, {self.total}")
         return float(self.values[-k])
 
+    def least_threshold(self, accepted: int) -> float:
+        """The least threshold that accepts at most so many: the next number above the (accepted + 1)-th largest score.
+
+        The next number of the scores' own precision. Of equal scores around that rank it accepts none.
+
+        Example:
+            >>> SortedScores([0.1, 0.5, 0.5, 0.9]).least_threshold(2)
+            0.5000000000000001
+        """
+        edge = self.kth_largest(check_integer("accepted", accepted, 0) + 1)
+        return float(np.nextafter(self.values.dtype.type(edge), self.values.dtype.type(np.inf)))
+
 
 class ScoreBuffer:
     """Takes a known number of float32 scores that arrive in blocks, and sorts them where they lie: 4 bytes a score.
