@@ -1,5 +1,6 @@
 """The gradients of a step as one CUDA graph: where it is refused, and, on a GPU, that it computes the same."""
 
+import gc
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ from hypersphere.data import InMemory
 from hypersphere.distributed import World
 from hypersphere.pocket import PocketFaces
 from hypersphere.training import Trainer, load_recipe
+from hypersphere.training.step_graph import capture
 
 DATA = ("data.identities=4", "data.images_per_identity=10", "data.size=[16, 16]")
 RUN = ("train.steps=12", "train.batch_size=16", "optimizer.lr=0.05")
@@ -89,3 +91,19 @@ def test_a_run_with_a_graph_learns(tmp_path: Path) -> None:
     with torch.no_grad():
         found = run.head.predict(run.backbone(images))
     assert float((found == labels).float().mean()) > 0.8
+
+
+@on_gpu
+def test_a_graph_of_an_earlier_run_is_destroyed_before_the_next_is_captured() -> None:
+    numbers = torch.zeros(8, device="cuda")
+    earlier: list[Any] = [capture(lambda: numbers.add_(1))]
+    earlier.append(earlier)  # a cycle, which waits for the garbage collector
+    del earlier
+
+    def step() -> torch.Tensor:
+        gc.collect()
+        return numbers.add_(1)
+
+    graph, _ = capture(step)
+    graph.replay()
+    assert numbers.tolist() == [1.0] * 8

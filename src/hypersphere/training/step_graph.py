@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Callable, Iterable
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 from torch import Tensor, nn
@@ -12,7 +13,20 @@ from hypersphere.distributed import World
 from hypersphere.training.recipe import Recipe
 
 Gradients = Callable[[Tensor, Tensor], tuple[Tensor, Tensor]]
+Result = TypeVar("Result")
 _WARM_UP = 3
+
+
+def capture(step: Callable[[], Result]) -> tuple[torch.cuda.CUDAGraph, Result]:
+    """Note down the kernels of a step, without running them: the graph, and what the step returned.
+
+    Garbage is collected before: a graph of an earlier run that is destroyed meanwhile would end the capture.
+    """
+    gc.collect()
+    graph: Any = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        result = step()
+    return graph, result
 
 
 def make_step_graph(recipe: Recipe, world: World, gradients: Gradients, optimizer: torch.optim.Optimizer) -> StepGraph:
@@ -93,9 +107,7 @@ class StepGraph:
         return result
 
     def _capture(self, images: Tensor, labels: Tensor) -> None:
-        """Note down the kernels of a step, without running them: its gradients lie where they will always lie."""
-        self.given = images.clone(), labels.clone()
-        graph: Any = torch.cuda.CUDAGraph()
-        with torch.cuda.graph(graph):
-            self.result = self._compute(*self.given)
-        self.graph, self.held = graph, [parameter.grad for parameter in self.parameters]
+        """Make the graph of a step: its gradients lie where they will always lie."""
+        given = self.given = images.clone(), labels.clone()
+        self.graph, self.result = capture(lambda: self._compute(*given))
+        self.held = [parameter.grad for parameter in self.parameters]

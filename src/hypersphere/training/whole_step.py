@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from hypersphere.data import InMemory, draw_mixup
 from hypersphere.optim import RowSGD
 from hypersphere.training.loading import mix_seed
-from hypersphere.training.step_graph import check_graph
+from hypersphere.training.step_graph import capture, check_graph
 
 if TYPE_CHECKING:
     from hypersphere.training.trainer import Trainer
@@ -150,9 +150,5 @@ class WholeStep:
         return result
 
     def _capture(self) -> None:
-        """Note down the kernels of a step, without running them."""
         self.trainer.set_training()
-        graph: Any = torch.cuda.CUDAGraph()
-        with torch.cuda.graph(graph):
-            self.result = self._step()
-        self.graph = graph
+        self.graph, self.result = capture(self._step)
