@@ -5,6 +5,7 @@ import os
 import pickle
 import time
 import traceback
+import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -25,7 +26,9 @@ class Cost:
 def forked(work: Callable[[], T]) -> T:
     """What a work returns in a forked process; what it raises there is an AssertionError here."""
     reader, writer = os.pipe()
-    child = os.fork()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)  # that other threads are not in the child
+        child = os.fork()
     if child == 0:
         try:
             found: tuple[bool, object] = (True, work())

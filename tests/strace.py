@@ -6,6 +6,7 @@ import re
 import shutil
 import subprocess
 import traceback
+import warnings
 from collections.abc import Callable
 from pathlib import Path
 
@@ -19,7 +20,9 @@ needs_strace = pytest.mark.skipif(shutil.which("strace") is None, reason="no str
 def record(work: Callable[[], None], log: Path) -> list[str]:
     """The calls that a forked process makes while it works, as strace writes them."""
     reader, writer = os.pipe()
-    child = os.fork()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)  # that other threads are not in the child
+        child = os.fork()
     if child == 0:
         try:
             ctypes.CDLL(None).prctl(0x59616D61, ctypes.c_ulong(-1))  # let strace watch, where a system forbids it
