@@ -83,6 +83,16 @@ def test_the_command_serves_drawn_faces(port: int) -> None:
     assert "<title>hypersphere" in ask(port, "GET", "/")[1]
 
 
+def test_head_sends_no_body(port: int) -> None:
+    """What came after it on the connection would be taken for the next answer."""
+    with contextlib.closing(http.client.HTTPConnection("127.0.0.1", port, timeout=60)) as connection:
+        for method in ("HEAD", "GET", "HEAD", "GET"):
+            connection.request(method, "/healthz")
+            answer = connection.getresponse()
+            assert (answer.status, answer.headers["content-type"]) == (200, "application/json")
+            assert bool(answer.read()) == (method == "GET")
+
+
 def test_two_hundred_slow_clients_keep_nobody_waiting(port: int) -> None:
     begun = b"POST /v1/identify HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer " + TOKEN.encode() + b"\r\n"
     with contextlib.ExitStack() as stack:
