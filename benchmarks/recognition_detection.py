@@ -4,13 +4,14 @@
 
 Detection and alignment of the same photos (a folder or tar) by our MTCNN, together and one by one, by YuNet, and by the
 wheel's own: in one process, in turns, with as many threads. Times are of the processor, so that other load on the
-machine counts little, the least of the rounds. FILE has a line `photo x y x y ...` by tabs with five landmarks for each
-photo; an error is the mean distance of the five, in per cent of the distance of the eyes.
+machine counts little; times and ratios to the wheel's are medians over rounds. FILE has a line `photo x y x y ...` by
+tabs with five landmarks for each photo; an error is the mean distance of the five, in per cent of that of the eyes.
 """
 
 from __future__ import annotations
 
 import argparse
+import os
 import platform
 import time
 from collections.abc import Callable, Sequence
@@ -40,6 +41,7 @@ class Detected:
     contestant: str
     cpu_ms: float
     wall_ms: float
+    ratio: float
     found: float
     faces: int
     errors: tuple[float, float, float] | None
@@ -107,15 +109,15 @@ def measure_detection(options: argparse.Namespace) -> list[Detected]:
     images = list(photos.values())
     wanted = read_landmarks(options.landmarks) if options.landmarks else None
     everybody = contestants(options.threads, options.yunet)
-    least = dict.fromkeys(everybody, (np.inf, np.inf))
+    taken: dict[str, list[tuple[float, float]]] = {name: [] for name in everybody}
     answers: dict[str, list[list[Face]]] = {}
     for _ in range(options.rounds):
         for name, find in everybody.items():
             cpu, wall = time.process_time(), time.perf_counter()
             answers[name] = find(images)
             aligned(images, answers[name])
-            taken = time.process_time() - cpu, time.perf_counter() - wall
-            least[name] = (min(least[name][0], taken[0]), min(least[name][1], taken[1]))
+            taken[name].append((time.process_time() - cpu, time.perf_counter() - wall))
+    wheel = np.array(taken[WHEEL])[:, 0]
     rows = []
     for name, faces in answers.items():
         found, errors = np.mean([len(each) > 0 for each in faces]), None
@@ -123,8 +125,10 @@ def measure_detection(options: argparse.Namespace) -> list[Detected]:
             all_errors = landmark_errors(faces, [wanted[photo] for photo in photos])
             near = all_errors[all_errors < 50]
             found, errors = len(near) / len(images), (near.mean(), np.median(near), np.percentile(near, 95))
-        times = (1e3 * each / len(images) for each in least[name])
-        rows.append(Detected(name, *times, float(found), sum(map(len, faces)), errors))
+        each = np.array(taken[name])
+        cpu_ms, wall_ms = (1e3 * np.median(each, axis=0) / len(images)).tolist()
+        ratio = float(np.median(wheel / each[:, 0]))
+        rows.append(Detected(name, cpu_ms, wall_ms, ratio, float(found), sum(map(len, faces)), errors))
     return rows
 
 
@@ -132,11 +136,10 @@ def run_detection(options: argparse.Namespace) -> None:
     """Measure, print and keep."""
     torch.set_num_threads(options.threads)
     rows = measure_detection(options)
-    wheel = next(row.cpu_ms for row in rows if row.contestant == WHEEL)
     for row in rows:
         errors = "" if row.errors is None else "  error {:.2f} % (median {:.2f}, 95th {:.2f})".format(*row.errors)
         print(
-            f"{row.contestant:31} {row.cpu_ms:6.1f} ms ({1e3 / row.cpu_ms:5.0f} photos/s) {wheel / row.cpu_ms:5.2f}x  "
+            f"{row.contestant:31} {row.cpu_ms:6.1f} ms ({1e3 / row.cpu_ms:5.0f} photos/s) {row.ratio:5.2f}x  "
             f"found {row.found:.2%} {row.faces} faces{errors}"
         )
         mean, median, most = row.errors or ("", "", "")
@@ -146,8 +149,11 @@ def run_detection(options: argparse.Namespace) -> None:
                 "date_utc": datetime.now(UTC).isoformat(timespec="seconds"),
                 "contestant": row.contestant,
                 "threads": options.threads,
+                "rounds": options.rounds,
+                "load": f"{os.getloadavg()[0]:.1f}",
                 "cpu_ms": f"{row.cpu_ms:.2f}",
                 "wall_ms": f"{row.wall_ms:.2f}",
+                "ratio": f"{row.ratio:.2f}",
                 "found": f"{row.found:.4f}",
                 "faces": row.faces,
                 **{name: value if value == "" else f"{value:.2f}" for name, value in

@@ -7,13 +7,14 @@ are medians over rounds, so that what else the machine does falls on all of them
 from __future__ import annotations
 
 import argparse
+import os
 import platform
 import resource
 import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
@@ -112,37 +113,49 @@ def started(engine: str, folder: str) -> Iterator[str]:
         yield server.address_of("people")
 
 
-def measure_engine(engine: str, count: int, dim: int, rounds: int) -> list[dict[str, Any]]:
-    """Fill a gallery, search it, enrol one by one."""
+def measure_engines(engines: list[str], count: int, dim: int, rounds: int) -> Iterator[dict[str, Any]]:
+    """Fill a gallery of each engine, then search them and enrol one by one, in turn; ratios are to the first engine."""
     contract = hs.models.Contract(input_size=(112, 112), dim=dim, digest="0123456789abcdef")
-    with tempfile.TemporaryDirectory() as folder, started(engine, folder) as address:
-        with hs.open_gallery(address, contract=contract, create=True) as gallery:
-            numbered = enumerate(row for block in draw(count, dim, 0) for row in block)
-            start = time.perf_counter()
-            gallery.store((Record(id=f"{n:09}", subject=f"p{n // 4}", vector=packed(row)) for n, row in numbered), "")
-            rate = count / (time.perf_counter() - start)
-        with hs.open_gallery(address, contract=contract) as gallery:
-            start = time.perf_counter()
-            gallery.search(unit(np.ones((1, dim))), K)
-            first = time.perf_counter() - start
-            draws, taken, acknowledged = np.random.default_rng(2), [], []
-            for _ in range(rounds):
-                probe = unit(draws.standard_normal((1, dim)))
-                start = time.perf_counter()
-                gallery.search(probe, K)
-                taken.append(time.perf_counter() - start)
-            for _ in range(10 * rounds):
-                row = unit(draws.standard_normal((1, dim)))[0]
-                start = time.perf_counter()
-                gallery.enroll("new", row)
-                acknowledged.append(time.perf_counter() - start)
-    common = {"contestant": engine, "templates": count, "probes": 1}
-    return [
-        {**common, "task": "gallery search", **_times(taken)},
-        {**common, "task": "gallery open and first search", **_times([first])},
-        {**common, "task": "gallery enroll", **_times(acknowledged), "per_s": len(acknowledged) / sum(acknowledged)},
-        {**common, "task": "gallery bulk", "per_s": rate},
-    ]
+    searched: dict[str, list[float]] = {engine: [] for engine in engines}
+    enrolled: dict[str, list[float]] = {engine: [] for engine in engines}
+    with ExitStack() as stack:
+        galleries = {}
+        for engine in engines:
+            folder = stack.enter_context(tempfile.TemporaryDirectory())
+            address = stack.enter_context(started(engine, folder))
+            with hs.open_gallery(address, contract=contract, create=True) as gallery:
+                rate = count / _seconds(lambda gallery=gallery: gallery.store(_records(count, dim), ""))
+            galleries[engine] = stack.enter_context(hs.open_gallery(address, contract=contract))
+            first = _seconds(lambda engine=engine: galleries[engine].search(unit(np.ones((1, dim))), K))
+            common = {"contestant": engine, "templates": count, "probes": 1}
+            yield {**common, "task": "gallery bulk", "per_s": rate}
+            yield {**common, "task": "gallery open and first search", **_times([first])}
+        draws = np.random.default_rng(2)
+        for number in range(rounds + 1):
+            probe, rows = unit(draws.standard_normal((1, dim))), unit(draws.standard_normal((10, dim)))
+            for engine, gallery in galleries.items():
+                seconds = _seconds(lambda gallery=gallery, probe=probe: gallery.search(probe, K))
+                if number:
+                    searched[engine].append(seconds)
+            for row in rows:
+                for engine, gallery in galleries.items():
+                    enrolled[engine].append(_seconds(lambda gallery=gallery, row=row: gallery.enroll("new", row)))
+    for task, taken in (("gallery search", searched), ("gallery enroll", enrolled)):
+        for engine, each in taken.items():
+            ratio = float(np.median(np.array(each) / np.array(taken[engines[0]])))
+            row = {"task": task, "contestant": engine, "templates": count, "probes": 1, **_times(each)}
+            yield {**row, "of_peer": ratio, "per_s": len(each) / sum(each)}
+
+
+def _records(count: int, dim: int) -> Iterator[Record]:
+    for number, row in enumerate(row for block in draw(count, dim, 0) for row in block):
+        yield Record(id=f"{number:09}", subject=f"p{number // 4}", vector=packed(row))
+
+
+def _seconds(work: Callable[[], object]) -> float:
+    start = time.perf_counter()
+    work()
+    return time.perf_counter() - start
 
 
 def _times(seconds: list[float]) -> dict[str, float]:
@@ -167,6 +180,7 @@ def report(row: dict[str, Any], dim: int, path: Path) -> None:
             **{name: row[name] for name in ("task", "contestant", "templates", "probes")},
             "dim": dim,
             "threads": 1,
+            "load": f"{os.getloadavg()[0]:.1f}",
             **{name: f"{row[name]:.3f}" if name in row else "" for name in COLUMNS},
             "peak_mib": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024,
             "hypersphere": hs.__version__,
@@ -193,8 +207,8 @@ def main(arguments: list[str]) -> None:
     for count in options.templates:
         for row in measure_search(count, options.dim, options.rounds):
             report(row, options.dim, options.csv)
-    for engine in options.engines:
-        for row in measure_engine(engine, options.engine_templates, options.dim, options.rounds):
+    if options.engines:
+        for row in measure_engines(options.engines, options.engine_templates, options.dim, options.rounds):
             report(row, options.dim, options.csv)
 
 

@@ -36,6 +36,8 @@ ROOT = Path(__file__).parents[1]
 RESULTS = Path(__file__).parent / "results" / "recognition_service.csv"
 TOKEN = "the token of a benchmark"
 TASKS = ("gallery", "identify")
+Round = tuple[float, list[float], float]
+"""Seconds in all and of each request, and milliseconds of the server's processor for one."""
 
 
 def fill(path: Path, count: int) -> None:
@@ -148,26 +150,32 @@ def main(arguments: list[str]) -> None:
     """Measure what is asked for."""
     parser = argparse.ArgumentParser(prog="recognition.py service", description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--clients", type=int, nargs="*", default=[1, 8, 32], help="at once (%(default)s)")
-    parser.add_argument("--requests", type=int, default=400, help="of each kind (%(default)s)")
+    parser.add_argument("--requests", type=int, default=400, help="of each kind, in each round (%(default)s)")
+    parser.add_argument("--rounds", type=int, default=3, help="in which all kinds take turns (%(default)s)")
     parser.add_argument("--templates", type=int, default=10_000, help="in the gallery (%(default)s)")
     parser.add_argument("--workers", type=int, default=1, help="processes of the service (%(default)s)")
     parser.add_argument("--csv", type=Path, default=RESULTS, help="file to append to (results/recognition_service.csv)")
     options = parser.parse_args(arguments)
+    measured: dict[tuple[str, int], list[Round]] = {}
     with served(options.templates, options.workers) as (port, process):
-        for task in TASKS:
-            for clients in options.clients:
-                before = cpu_seconds(process)
-                seconds, taken = measure(port, task, clients, options.requests)
-                used = 1000 * (cpu_seconds(process) - before) / len(taken)
-                report(task, clients, options, seconds, taken, used)
+        for _ in range(options.rounds):
+            for task in TASKS:
+                for clients in options.clients:
+                    before = cpu_seconds(process)
+                    seconds, taken = measure(port, task, clients, options.requests)
+                    used = 1000 * (cpu_seconds(process) - before) / len(taken)
+                    measured.setdefault((task, clients), []).append((seconds, taken, used))
+    for (task, clients), rounds in measured.items():
+        report(task, clients, options, rounds)
 
 
-def report(
-    task: str, clients: int, options: argparse.Namespace, seconds: float, taken: list[float], cpu: float
-) -> None:
-    """Print a row and append it to the file."""
-    middle, late = (1000 * float(np.quantile(taken, share)) for share in (0.5, 0.99))
-    rate = len(taken) / seconds
+def report(task: str, clients: int, options: argparse.Namespace, rounds: list[Round]) -> None:
+    """Print a row and append it to the file: medians over rounds."""
+    middle, late = (
+        1000 * float(np.median([np.quantile(taken, share) for _, taken, _ in rounds])) for share in (0.5, 0.99)
+    )
+    rate = float(np.median([len(taken) / seconds for seconds, taken, _ in rounds]))
+    cpu = float(np.median([used for _, _, used in rounds]))
     times = f"p50 {middle:8.1f} ms  p99 {late:8.1f} ms  server CPU {cpu:6.2f} ms"
     print(f"{task:9} {clients:3} clients {rate:8.1f} requests/s  {times}", flush=True)
     row: dict[str, Any] = {
@@ -176,7 +184,9 @@ def report(
         "clients": clients,
         "workers": options.workers,
         "templates": options.templates,
-        "requests": len(taken),
+        "requests": sum(len(taken) for _, taken, _ in rounds),
+        "rounds": len(rounds),
+        "load": f"{os.getloadavg()[0]:.1f}",
         "per_s": f"{rate:.1f}",
         "p50_ms": f"{middle:.1f}",
         "p99_ms": f"{late:.1f}",

@@ -165,7 +165,7 @@ def test_clients_of_a_service(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -
     assert (len(taken), asked) == (10, ["identify"] * 10)
     rows = tmp_path / "rows.csv"
     options = Namespace(workers=1, templates=5, csv=rows)
-    module.report("identify", 3, options, seconds, taken, module.cpu_seconds(os.getpid()))
+    module.report("identify", 3, options, [(seconds, taken, module.cpu_seconds(os.getpid()))] * 2)
     assert len(rows.read_text().splitlines()) == 2
     module.fill(tmp_path / "people.db", 3)
     with hs.open_gallery(tmp_path / "people.db") as gallery:
