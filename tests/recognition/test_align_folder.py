@@ -105,7 +105,7 @@ def test_every_photo_gives_a_crop_or_a_cause(photos: Path, tmp_path: Path) -> No
     causes = {each.photo: each.cause for each in report.failed}
     assert causes["bo/two.png"] == "2 faces were found"
     assert "outside of the photo" in causes["cy/cut.png"]
-    assert "9000x9000 pixels; a photo may have 40,000,000" in causes["cy/huge.png"]
+    assert causes["cy/huge.png"].startswith("9000x9000 pixels; a photo may have 40,000,000")
     assert files(tmp_path) == ["ada/1.png", "ada/2.png"]
     assert report.crops == 2
     assert report.failure_rate.value == pytest.approx(5 / 7)

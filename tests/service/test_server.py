@@ -166,3 +166,22 @@ def test_the_command_refuses(
         port = str(taken.getsockname()[1])
         assert main(["serve", "--port", port, "--gallery", gallery]) == 1
     assert f"127.0.0.1:{port}: Address already in use" in capsys.readouterr().err
+
+
+@pytest.mark.slow
+def test_photos_import_nothing_after_warming_up() -> None:
+    code = """
+import io, sys
+from PIL import Image
+from hypersphere.service.server import ServeOptions, load_recognizer, warm_up
+recognizer = load_recognizer(ServeOptions(gallery="people.db"))
+stream = io.BytesIO()
+Image.new("RGB", (112, 112), (90, 140, 200)).save(stream, "JPEG")
+warm_up(recognizer)
+before = set(sys.modules)
+recognizer.portraits(stream.getvalue())
+recognizer.model(recognizer.crop(__import__("numpy").zeros((112, 112, 3), "uint8"), None)[None])
+print(sorted(set(sys.modules) - before))
+"""
+    environment = {**os.environ, "PYTHONPATH": str(ROOT / "src"), "OMP_NUM_THREADS": "1"}
+    assert subprocess.check_output([sys.executable, "-c", code], env=environment, text=True, timeout=120) == "[]\n"

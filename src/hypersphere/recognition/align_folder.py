@@ -127,7 +127,8 @@ class _Work:
         for index, error in batch:
             if isinstance(error, UnreadableImage):
                 kind = "too large" if isinstance(error, PhotoTooLarge) else "unreadable"
-                yield AlignedPhoto(photo=self.names[index], failure=kind, cause=str(error))
+                cause = str(error).removeprefix(f"{self.source.describe(index)}: ")
+                yield AlignedPhoto(photo=self.names[index], failure=kind, cause=cause)
         for (index, image), faces in zip(photos, self.detector([image for _, image in photos]), strict=True):
             yield self._align_photo(index, image, faces)
 

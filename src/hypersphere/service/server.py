@@ -12,8 +12,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from hypersphere.core import build, check_integer, import_extra
-from hypersphere.recognition import Recognizer, load_detector
+from hypersphere.data import encode
+from hypersphere.recognition import Recognizer, load_detector, read_photo
 from hypersphere.service.app import create_app
 from hypersphere.service.request_log import log_to_stderr
 from hypersphere.service.service_settings import ServiceSettings
@@ -105,7 +108,19 @@ def make_app(options: ServeOptions, settings: ServiceSettings) -> FastAPI:
     log_to_stderr()
     recognizer = load_recognizer(options)
     recognizer.gallery.info()
+    warm_up(recognizer)
     return create_app(recognizer, settings)
+
+
+def warm_up(recognizer: Recognizer) -> None:
+    """Compute a blank photo, so that no package is imported first in the threads of requests, where two could meet."""
+    height, width = recognizer.contract.input_size
+    blank = np.full((height, width, 3), 128, np.uint8)
+    for quality in (None, 90):
+        photo = read_photo(encode(blank, quality))
+    if recognizer.detector is not None:
+        recognizer.detector([photo])
+    recognizer.portraits_at(photo, [None])
 
 
 def process_app() -> FastAPI:
