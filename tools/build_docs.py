@@ -96,23 +96,23 @@ DEEP_LOSSES = {
 }
 """The same on the 560 people with most images."""
 
-_SMALL = "backbone.name=sfnet10, data.size=[56,56], data.resize=true"
-_FLIPS = ", augment.rotate=0.0, augment.zoom=0.0, augment.shift=0.0, augment.crop=0.0, augment.low_resolution=0.0"
-_FLIPS += ", augment.photometric=0.0, augment.grey=0.0, augment.erase=0.0"
-_COSFACE, _SST = f"{_SMALL}, head.prototype_norm=1.0", f"train.semi_siamese=16384, {_SMALL}"
 REAL_FACES = {
-    f"{_COSFACE}{_FLIPS}": "CosFace, flips alone",
-    _COSFACE: "+ augmentation",
-    f"{_COSFACE}, head.margin_steps=1500": "+ growing margin",
-    f"{_COSFACE}, data.exclude=doubtful.txt": "+ cleaning, 2 %",
-    f"{_COSFACE}, head.subcenters=2": "+ two sub-centres",
-    f"{_COSFACE}, train.sampler=class_balanced": "+ class-balanced",
-    f"{_SST}{_FLIPS}": "SST, flips alone",
-    _SST: "SST + augmentation",
-    f"{_SST}, train.gallery_view=plain": "the same, plain prototypes",
-    "augmented, train.epochs=18": "IResNet-18, 18 epochs",
-    "augmented, train.epochs=38": "IResNet-18, 38 epochs",
-    "train.epochs=50.0": "IResNet-18, 50 epochs",
+    f"real/ladder/{name}": title
+    for name, title in {
+        "sfnet10-flips": "CosFace, flips alone",
+        "sfnet10": "+ augmentation",
+        "sfnet10-sphereface2": "+ SphereFace2, t = 5",
+        "sfnet10-sphereface2-t8": "the same, t = 8",
+        "sfnet10-scale16": "+ scale 16, margin 0.2",
+        "sfnet10-growing-margin": "+ growing margin",
+        "sfnet10-cleaned": "+ cleaning, 2 %",
+        "sfnet10-subcenters": "+ two sub-centres",
+        "sfnet10-class-balanced": "+ scale 16, class-balanced",
+        "sfnet10-sst-flips": "SST, flips alone",
+        "sfnet10-sst": "SST + augmentation",
+        "sfnet10-sst-80": "the same, 80 epochs",
+        "iresnet18": "IResNet-18, 50 epochs",
+    }.items()
 }
 """Runs of docs/results/faces.md, and what they are called there."""
 _LFW_PAIRS = 3000

@@ -20,6 +20,7 @@ from tests.models.networks import linear_onnx
 
 ROOT = Path(__file__).parents[2]
 RECIPES = sorted((ROOT / "recipes").rglob("*.toml"))
+RUN = [path for path in RECIPES if path.parent.name != "ladder"]  # its runs are on record: test_ladder_recipes.py
 STAND_IN = [
     "data.source=pocket",
     "data.identities=8",
@@ -31,7 +32,7 @@ STAND_IN = [
 ]
 
 
-@pytest.mark.parametrize("path", RECIPES, ids=lambda path: path.stem)
+@pytest.mark.parametrize("path", RUN, ids=lambda path: path.stem)
 def test_a_recipe_runs(path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     written = load_table(path)
     assert written["about"], "a recipe says in a sentence what it is"
