@@ -77,7 +77,8 @@ def main() -> None:
                 gains.append(f"{100 * gain.value:+.2f} [{100 * gain.low:+.2f}, {100 * gain.high:+.2f}]")
             else:
                 gains.append("")
-        print("|".join(["", f"`real/ladder/{path.stem}`", *(cells(runs) if runs else ["none"]), *gains, ""]), flush=True)
+        measured = cells(runs) if runs else ["none"]
+        print("|".join(["", f"`real/ladder/{path.stem}`", *measured, *gains, ""]), flush=True)
 
 
 if __name__ == "__main__":
