@@ -301,6 +301,37 @@ def test_a_net_of_another_dtype_stays_in_it(name: str, dtype: torch.dtype) -> No
 
 
 @pytest.mark.parametrize("name", FAMILIES)
+def test_a_patch_is_a_crop_of_the_images(name: str) -> None:
+    """The same weights as those of a net that is given the crop itself."""
+    tall, wide = (48, 48) if name == "resnet28" else (32, 32)
+    whole = make(name, input_size=(tall + 8, wide + 4), patch=[5, tall + 5, 1, wide + 1]).eval()
+    part = make(name, input_size=(tall, wide)).eval()
+    part.load_state_dict(whole.state_dict())
+    images = images_for(whole)
+    with torch.no_grad():
+        torch.testing.assert_close(whole(images), part(images[:, :, 5 : tall + 5, 1 : wide + 1].contiguous()))
+        assert not torch.equal(whole(images), whole(images.flip(2)))
+        outside = images.clone()
+        outside[:, :, :5] = 9.0
+        assert torch.equal(whole(outside), whole(images))
+
+
+@pytest.mark.parametrize(
+    ("patch", "message"),
+    [
+        ([0, 41, 0, 32], "must lie in the images: 0 <= top < bottom <= 40"),
+        ([8, 8, 0, 32], "must lie in the images"),
+        ([0, 32, 0], "must be four integers"),
+        ([0, 32.0, 0, 32], "must be four integers"),
+        ([0, 12, 0, 32], "patch=12x32 is too small for sfnet10"),
+    ],
+)
+def test_a_patch_outside_the_images_is_refused(patch: Any, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        make("sfnet10", input_size=(40, 40), patch=patch)
+
+
+@pytest.mark.parametrize("name", FAMILIES)
 def test_last_relu(name: str) -> None:
     net, rectified = make(name).eval(), make(name, last_relu=True).eval()
     images = images_for(net, 8)

@@ -18,7 +18,7 @@ from tests.models.networks import randomize
 NETWORKS = {
     "cnn4": {"input_size": (16, 16), "channels": 1, "bnneck": True},
     "sfnet4": {"input_size": (16, 16), "batch_norm": True, "last_relu": True},
-    "sfnet10": {"input_size": (32, 16)},
+    "sfnet10": {"input_size": (36, 20), "patch": (4, 36, 2, 18)},
     "iresnet18": {"input_size": (32, 32)},
     "mobilefacenet": {"input_size": (32, 32)},
     "lightcnn9": {"input_size": (33, 32), "channels": 1},

@@ -20,6 +20,7 @@ class Sizes(TypedDict, total=False):
     channels: int
     last_relu: bool
     checkpointing: bool
+    patch: Sequence[int] | None
 
 
 class Backbone(nn.Module):
@@ -31,6 +32,8 @@ class Backbone(nn.Module):
         channels: 3 for colour, 1 for grey images.
         last_relu: a ReLU on the embeddings, which SphereFace removes (its App. A and Table 6).
         checkpointing: keep only the input of every stage for the backward pass, and compute the rest again there.
+        patch: top, bottom, left and right, in pixels, of the part of the images that the net looks at, bottom and right
+            excluded; all of it by default.
 
     Inputs:
         images (N, channels, height, width) of a floating dtype. The embeddings (N, dim) have the dtype of the weights,
@@ -49,6 +52,7 @@ class Backbone(nn.Module):
         channels: int = 3,
         last_relu: bool = False,
         checkpointing: bool = False,
+        patch: Sequence[int] | None = None,
     ) -> None:
         super().__init__()
         self.dim = check_count("dim", dim)
@@ -56,12 +60,22 @@ class Backbone(nn.Module):
         if isinstance(input_size, str) or not isinstance(input_size, Sequence) or len(input_size) != 2:
             raise ValueError(f"input_size={input_size!r} must be two integers, (height, width)")
         height, width = (check_count("input_size", length) for length in input_size)
-        if min(height, width) < self.least_size:
-            least = f"{self.least_size}x{self.least_size}"
-            raise ValueError(f"input_size={height}x{width} is too small for {self.name}: it takes {least} or more")
         self.input_size = (height, width)
+        self.patch = None if patch is None else _check_patch(patch, height, width)
+        name, (tall, wide) = "input_size" if patch is None else "patch", self.seen_size
+        if min(tall, wide) < self.least_size:
+            least = f"{self.least_size}x{self.least_size}"
+            raise ValueError(f"{name}={tall}x{wide} is too small for {self.name}: it takes {least} or more")
         self.last_relu = last_relu
         self.checkpointing = checkpointing
+
+    @property
+    def seen_size(self) -> tuple[int, int]:
+        """Height and width of what the net looks at: the images, or the patch of them."""
+        if self.patch is None:
+            return self.input_size
+        top, bottom, left, right = self.patch
+        return bottom - top, right - left
 
     def stages(self) -> Sequence[Sequence[nn.Module]]:
         """The layers up to the last map, in groups: what `checkpointing` computes again at once."""
@@ -80,6 +94,9 @@ class Backbone(nn.Module):
         self.check(images)
         forward = recomputed if self.checkpointing and torch.is_grad_enabled() else run
         x = images
+        if self.patch is not None:
+            top, bottom, left, right = self.patch
+            x = x[:, :, top:bottom, left:right]
         for stage in self.stages():
             x = forward(stage, x)
         return x
@@ -102,7 +119,8 @@ class Backbone(nn.Module):
 
     def extra_repr(self) -> str:
         height, width = self.input_size
-        return f"dim={self.dim}, input_size={height}x{width}, channels={self.channels}"
+        seen = "" if self.patch is None else f", patch={list(self.patch)}"
+        return f"dim={self.dim}, input_size={height}x{width}, channels={self.channels}{seen}"
 
 
 def check_count(name: str, value: Any) -> int:
@@ -110,6 +128,20 @@ def check_count(name: str, value: Any) -> int:
     if isinstance(value, bool) or not isinstance(value, int) or value < 1:
         raise ValueError(f"{name}={value!r} must be an integer of at least 1")
     return value
+
+
+def _check_patch(patch: Sequence[int], height: int, width: int) -> tuple[int, int, int, int]:
+    if isinstance(patch, str) or not isinstance(patch, Sequence) or len(patch) != 4:
+        raise ValueError(f"patch={patch!r} must be four integers, top, bottom, left and right")
+    for value in patch:
+        if isinstance(value, bool) or not isinstance(value, int):
+            raise ValueError(f"patch={list(patch)} must be four integers, top, bottom, left and right")
+    top, bottom, left, right = patch
+    if not (0 <= top < bottom <= height and 0 <= left < right <= width):
+        raise ValueError(
+            f"patch={list(patch)} must lie in the images: 0 <= top < bottom <= {height}, 0 <= left < right <= {width}"
+        )
+    return top, bottom, left, right
 
 
 def halved(size: tuple[int, int], times: int) -> tuple[int, int]:

@@ -19,6 +19,7 @@ def create_backbone(
     channels: int = 3,
     last_relu: bool = False,
     checkpointing: bool = False,
+    patch: Sequence[int] | None = None,
     **options: Any,
 ) -> Backbone:
     """A backbone by its name.
@@ -30,6 +31,8 @@ def create_backbone(
         channels: 3 for colour, 1 for grey images.
         last_relu: a ReLU on the embeddings (SphereFace Table 6 removes it).
         checkpointing: trade time for memory: only the input of every stage is kept for the backward pass.
+        patch: top, bottom, left and right, in pixels, of the part of the images that the net looks at (SphereFace's
+            ensemble of patches); all of it by default.
         options: the net's own keywords; its docstring lists them.
 
     Returns:
@@ -47,7 +50,13 @@ def create_backbone(
             hint = nearest(key, known) if known else "it takes no options of its own"
             raise ValueError(f"{name} has no option {key!r}; {hint}")
     net: Backbone = entry(
-        dim=dim, input_size=input_size, channels=channels, last_relu=last_relu, checkpointing=checkpointing, **options
+        dim=dim,
+        input_size=input_size,
+        channels=channels,
+        last_relu=last_relu,
+        checkpointing=checkpointing,
+        patch=patch,
+        **options,
     )
     return net
 

@@ -62,7 +62,7 @@ class IResNet(Backbone):
         self.layer4 = _layer(256, 512, self.blocks[3])
         self.bn2 = nn.BatchNorm2d(512)
         self.dropout = nn.Dropout(check_range("dropout", dropout, 0, 1))
-        height, width = halved(self.input_size, 4)
+        height, width = halved(self.seen_size, 4)
         self.fc = nn.Linear(512 * height * width, self.dim, bias=bias)
         self.features = nn.BatchNorm1d(self.dim)
         self.features.weight.requires_grad_(False)

@@ -70,7 +70,7 @@ class LightCNN(Backbone):
             units = (Unit(inputs) for _ in range(count))
             group = (conv_mfm(inputs, inputs, 1), conv_mfm(inputs, outputs, 3))
             self.body.append(nn.Sequential(*units, *group, *([] if number == 2 else [_pool()])))
-        height, width = halved(self.input_size, 4)
+        height, width = halved(self.seen_size, 4)
         self.fc = nn.Linear(128 * height * width, 2 * self.dim, bias=bias)
         xavier_(self.fc, bias=0.1)
         self.mfm = MaxFeatureMap()

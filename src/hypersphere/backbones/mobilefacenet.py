@@ -69,7 +69,7 @@ class MobileFaceNet(Backbone):
         self.layer2 = nn.Sequential(*_layer(few, some, 4, 1, 2), *_layer(some, some, 2, 6, 1))
         self.layer3 = nn.Sequential(*_layer(some, some, 4, 1, 2), *_layer(some, some, 2, 2, 1))
         self.conv = nn.Sequential(*conv_bn(some, many), nn.PReLU(many))
-        self.gdconv = nn.Sequential(*conv_bn(many, many, halved(self.input_size, 4), groups=many))
+        self.gdconv = nn.Sequential(*conv_bn(many, many, halved(self.seen_size, 4), groups=many))
         self.fc = nn.Linear(many, self.dim, bias=False)
         self.features = nn.BatchNorm1d(self.dim)
 

@@ -82,7 +82,7 @@ class SFNet(Backbone):
             )
             for inputs, outputs, count in zip(widths, widths[1:], self.units, strict=False)
         )
-        height, width = halved(self.input_size, 4)
+        height, width = halved(self.seen_size, 4)
         self.fc = nn.Linear(512 * height * width, self.dim, bias=bias)
         xavier_(self.fc)
 
@@ -158,7 +158,7 @@ class ResNet28(Backbone):
             )
             for inputs, outputs, count in ((32, 64, 1), (64, 128, 2), (128, 256, 5), (256, 512, 3))
         )
-        height, width = map(self.last_length, self.input_size)
+        height, width = map(self.last_length, self.seen_size)
         self.fc = nn.Linear(512 * height * width, self.dim, bias=bias)
         xavier_(self.fc)
         self.dropout = nn.Dropout(check_range("dropout", dropout, 0, 1))

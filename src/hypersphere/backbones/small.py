@@ -32,7 +32,7 @@ class CNN4(Necked):
     def __init__(self, *, bnneck: bool = False, bias: bool = True, **sizes: Unpack[Sizes]) -> None:
         super().__init__(**sizes)
         self.body = nn.ModuleList(_layer(inputs, outputs) for inputs, outputs in ((self.channels, 32), (32, 64)))
-        height, width = (((length - 2) // 2 - 2) // 2 for length in self.input_size)
+        height, width = (((length - 2) // 2 - 2) // 2 for length in self.seen_size)
         self.fc = nn.Linear(64 * height * width, self.dim, bias=bias)
         self.add_neck(bnneck)
 
@@ -67,7 +67,7 @@ class LeNet(Backbone):
         super().__init__(**sizes)
         widths = ((self.channels, 16), (16, 32), (32, 64))
         self.body = nn.ModuleList(_twice(inputs, outputs) for inputs, outputs in widths)
-        height, width = (length // 8 for length in self.input_size)
+        height, width = (length // 8 for length in self.seen_size)
         self.fc = nn.Linear(64 * height * width, self.dim)
         if first_bias is not None:
             nn.init.normal_(self.fc.weight, std=0.05)

@@ -265,6 +265,12 @@ def _split(graph: _Graph, a: Sequence[Any]) -> list[str]:
     return halves
 
 
+def _slice(graph: _Graph, a: Sequence[Any]) -> str:
+    """Rows or columns of a map: `backbone.patch`."""
+    name, parts = f"slice_{len(graph.nodes)}", (("starts", a[2]), ("ends", a[3]), ("axes", a[1]))
+    return graph.add("Slice", a[0], *(graph.constant(f"{name}_{part}", np.array([value])) for part, value in parts))
+
+
 def _view(graph: _Graph, a: Sequence[Any]) -> str:
     if len(a[1]) != 2:
         raise ValueError(f"a reshape to {len(a[1])} dimensions cannot be written as ONNX")
@@ -281,6 +287,7 @@ OPERATORS: dict[str, Callable[[_Graph, Sequence[Any]], Any]] = {
     "max_pool2d": _max_pool,
     "adaptive_avg_pool2d": _average_pool,
     "split": _split,
+    "slice": _slice,
     "view": _view,
     "_unsafe_view": _view,
     "linear": lambda graph, a: graph.add("Gemm", *a, transB=1),

@@ -99,14 +99,15 @@ class OnnxGraph(nn.Module):
         self.register_buffer(self.names[name], value)
 
     def _fixed_shape(self, node: Node, path: Path) -> Node:
-        """A Reshape with its shape as an attribute: no device is asked for it at every call."""
+        """A Reshape or Slice with its numbers as attributes: no device is asked for them at every call."""
         operator, compute, sources, target, attributes = node
-        if operator != "Reshape":
+        known = _FROM_INPUTS.get(operator)
+        if known is None:
             return node
-        if sources[1] not in self.names:
-            raise UnsupportedOperator(f"{path}: Reshape to a shape that is computed is unknown here")
-        shape = getattr(self, self.names[sources[1]]).tolist()
-        return operator, compute, sources[:1], target, {**attributes, "shape": shape}
+        if len(sources) != 1 + len(known) or any(name not in self.names for name in sources[1:]):
+            raise UnsupportedOperator(f"{path}: {operator} without {', '.join(known)} in the file is unknown here")
+        numbers = [getattr(self, self.names[name]).tolist() for name in sources[1:]]
+        return operator, compute, sources[:1], target, {**attributes, **dict(zip(known, numbers, strict=True))}
 
     def forward(self, images: Tensor) -> Tensor:
         values = {self.input: images}
@@ -194,6 +195,17 @@ def _reshape(x: Sequence[Tensor], a: Attributes) -> Tensor:
     return x[0].reshape(len(x[0]), *sizes[1:])
 
 
+def _slice(x: Sequence[Tensor], a: Attributes) -> Tensor:
+    part = x[0]
+    for start, end, axis in zip(a["starts"], a["ends"], a["axes"], strict=True):
+        length = part.shape[axis]
+        low, high = (min(max(at + length if at < 0 else at, 0), length) for at in (start, end))
+        part = part.narrow(axis, low, max(high - low, 0))
+    return part
+
+
+_FROM_INPUTS = {"Reshape": ("shape",), "Slice": ("starts", "ends", "axes")}
+"""Operators whose further inputs must be numbers of the file; a Slice of steps other than 1 has one more."""
 _WINDOW: dict[str, Any] = {"pads": None, "strides": None, "kernel_shape": None, "auto_pad": b"NOTSET"}
 _FIXED = {"allowzero": 0, "auto_pad": b"NOTSET", "ceil_mode": 0, "storage_order": 0, "training_mode": 0}
 """Attributes that are known with one value alone."""
@@ -216,6 +228,7 @@ OPERATORS: dict[str, tuple[Operator, dict[str, Any]]] = {
     "GlobalAveragePool": (lambda x, _: x[0].mean((2, 3), keepdim=True), {}),
     "Flatten": (_flatten, {"axis": 1}),
     "Reshape": (_reshape, {"allowzero": 0}),
+    "Slice": (_slice, {}),
     "Identity": (lambda x, _: x[0], {}),
     "Dropout": (lambda x, _: x[0], {}),
 }
