@@ -3,33 +3,37 @@
 import os
 import random
 import signal
-import subprocess
 import sys
+import warnings
+from contextlib import redirect_stderr, redirect_stdout
 from pathlib import Path
 
 import pytest
+import torch
 
 from hypersphere.cli import main
 from hypersphere.core import hold_folder
 from hypersphere.core.read_json import parse_json
+from tests.heads.shard_worker import warm_context
 from tests.training.small import RECIPE
 
-KILLED = """
-import os, signal, sys
-from hypersphere.cli import main
-left = int(sys.argv[1])
 
-def count():
-    global left
-    left -= 1
-    if left == 0:
-        os.kill(os.getpid(), signal.SIGKILL)
+def compare_until_killed(left: int, words: list[str]) -> None:
+    """Run the command; die at one of its syncs and renames, the `left`th."""
 
-flush, replace = os.fsync, os.replace
-os.fsync = lambda file: (count(), flush(file))
-os.replace = lambda *names: (count(), replace(*names), count())
-sys.exit(main(sys.argv[2:]))
-"""
+    def count() -> None:
+        nonlocal left
+        left -= 1
+        if left == 0:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    replace = os.replace
+    os.fsync = lambda file: count()  # type: ignore[assignment]
+    os.replace = lambda *names: (count(), replace(*names), count())  # type: ignore[assignment, func-returns-value]
+    torch.set_num_threads(1)
+    warnings.simplefilter("ignore")
+    with open(os.devnull, "w") as nowhere, redirect_stdout(nowhere), redirect_stderr(nowhere):
+        sys.exit(main(words))
 
 
 def records(folder: Path) -> dict[str, object]:
@@ -42,7 +46,6 @@ def records(folder: Path) -> dict[str, object]:
 def test_a_killed_comparison_ends_with_the_same_record(tmp_path: Path, kills: int) -> None:
     path = tmp_path / "recipe.toml"
     path.write_text(RECIPE)
-    source = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2] / "src"), "OMP_NUM_THREADS": "1"}
 
     def words(folder: str) -> list[str]:
         out = ["--device", "cpu", "--out", str(tmp_path / folder)]
@@ -51,9 +54,10 @@ def test_a_killed_comparison_ends_with_the_same_record(tmp_path: Path, kills: in
     assert main(words("whole")) == 0
     chance, whole = random.Random(kills), records(tmp_path / "whole")
     for _ in range(kills):
-        command = [sys.executable, "-W", "ignore", "-c", KILLED, str(chance.randrange(3, 40)), *words("killed")]
-        ended = subprocess.run(command, check=False, env=source, stdout=subprocess.DEVNULL).returncode
-        assert ended in (-signal.SIGKILL, 0)
+        process = warm_context().Process(target=compare_until_killed, args=(chance.randrange(3, 40), words("killed")))
+        process.start()
+        process.join()
+        assert process.exitcode in (-signal.SIGKILL, 0)
         if (tmp_path / "killed" / "results.jsonl").exists():
             assert records(tmp_path / "killed").items() <= whole.items(), "what is on record is whole"
     assert main(words("killed")) == 0
