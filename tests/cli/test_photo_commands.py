@@ -82,6 +82,11 @@ def test_people_whom_somebody_trained_on_are_refused(here: Path, capsys: Capture
     assert "shares 1 person with trained.txt: x3" in capsys.readouterr().err
 
 
+def test_the_calibration_of_the_package_is_not_replaced(here: Path, capsys: Capture) -> None:
+    assert main(["calibrate", "starter", "people", "--device", "cpu"]) == 2
+    assert "calibration.json belongs to the package: give --out FILE" in capsys.readouterr().err
+
+
 def test_a_list_of_pairs_is_enough(here: Path, capsys: Capture) -> None:
     names = sorted(path.name for path in (here / "people").iterdir())
     files = {name: sorted(path.name for path in (here / "people" / name).iterdir()) for name in names}

@@ -64,6 +64,8 @@ def run_calibrate(options: argparse.Namespace) -> Results:
     if options.held_out is not None and options.pairs is not None:
         raise ValueError("--held-out and --pairs: give one of them; a list of pairs says who is compared")
     out = options.out or hs.recognition.calibration_path(options.model)
+    if options.out is None and options.model == model_path(hs.models.STARTER):
+        raise ValueError(f"{out} belongs to the package: give --out FILE, and --calibration FILE to what decides by it")
     if out.suffix != ".json":
         raise ValueError(f"--out {out}: a calibration ends in .json")
     made = _of_pairs(options) if options.pairs is not None else _of_people(options)

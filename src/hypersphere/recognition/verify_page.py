@@ -85,7 +85,7 @@ def _histogram(decision: Decision, calibration: Calibration) -> Figure:
     )
     axes = figure.axes[0]
     axes.axvline(decision.score, color=_MARK, linewidth=2, label=f"this score {decision.score:.3f}")
-    axes.legend(loc="upper left", fontsize=8)
+    axes.legend(loc="lower left", bbox_to_anchor=(0, 1), ncols=2, fontsize=8, frameon=False)
     return figure
 
 

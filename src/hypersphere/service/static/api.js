@@ -87,6 +87,11 @@ export function rate(value) {
   return value >= 0.0001 ? `${Number((100 * value).toPrecision(3))} %` : value.toExponential(1);
 }
 
+// Rates beside one that `power` writes, in its notation.
+export function powers(low, high) {
+  return `[${[low, high].map((value) => (value === 0 ? "0" : value.toExponential(1))).join(", ")}]`;
+}
+
 export function power(value) {
   return value === 1 ? "1" : value.toExponential(0);
 }

@@ -1,6 +1,6 @@
 // Enrol, search, list and delete.
 
-import { ask, busy, complain, counted, element, power, rate, say } from "./api.js";
+import { ask, busy, complain, counted, element, power, powers, rate, say } from "./api.js";
 
 const byId = (id) => document.getElementById(id);
 
@@ -73,7 +73,7 @@ export function startGallery(loadReport) {
     const said = await busy(search.querySelector("button"), answer, () => ask("/v1/identify", { method: "POST", form }));
     if (!said) return;
     const { decision } = said;
-    const where = `at FPIR ${power(decision.fpir)} [${rate(decision.fpir_low)}, ${rate(decision.fpir_high)}], N = ${decision.gallery_size}` +
+    const where = `at FPIR ${power(decision.fpir)} ${powers(decision.fpir_low, decision.fpir_high)}, N = ${decision.gallery_size}` +
       `${decision.indicative ? ", indicative" : ""}${decision.extrapolated ? ", extrapolated" : ""}`;
     const best = decision.best_score === null ? "The gallery is empty." : `The best score is ${decision.best_score.toFixed(2)}.`;
     say(answer, said.match ? "good" : "bad", `${said.match ? "Match" : "No match"} ${where}`,

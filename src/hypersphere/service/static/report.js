@@ -1,6 +1,6 @@
 // The model in use: facts, thresholds, the DET; and the page on the law.
 
-import { element, power, rate } from "./api.js";
+import { element, power, powers, rate } from "./api.js";
 import { det, edgeAbove } from "./charts.js";
 
 const byId = (id) => document.getElementById(id);
@@ -29,10 +29,10 @@ export function startReport(loadReport) {
       Liveness: report.liveness,
     }).map(([name, value]) => element("tr", {}, element("th", { scope: "row", textContent: name }), element("td", { textContent: value }))));
     fill(byId("thresholds"), ["FMR", "threshold", "FMR, 95 %", "FNMR", "FNMR, 95 %", ""], table.thresholds.map((row) => [
-      power(row.fmr), row.threshold.toFixed(3), between(row.fmr_low, row.fmr_high), rate(row.fnmr), between(row.fnmr_low, row.fnmr_high),
+      power(row.fmr), row.threshold.toFixed(3), powers(row.fmr_low, row.fmr_high), rate(row.fnmr), between(row.fnmr_low, row.fnmr_high),
       row.indicative ? "indicative" : ""]));
     fill(byId("searches"), ["N", "FPIR", "threshold", "FPIR, 95 %", "FNIR", "FNIR, 95 %", ""], report.searches.map((row) => [
-      row.gallery_size.toLocaleString("en"), power(row.fpir), row.threshold.toFixed(3), between(row.fpir_low, row.fpir_high), rate(row.fnir),
+      row.gallery_size.toLocaleString("en"), power(row.fpir), row.threshold.toFixed(3), powers(row.fpir_low, row.fpir_high), rate(row.fnir),
       row.fnir === null ? "–" : between(row.fnir_low, row.fnir_high), row.indicative ? "indicative" : ""]));
     const row = table.thresholds.find((each) => each.fmr <= 1.0001e-3) ?? table.thresholds.at(-1);
     det(byId("report-det"), report, { threshold: edgeAbove(report.spread, row.threshold) });

@@ -107,7 +107,7 @@ export function startSphere() {
     points = said.points;
     const held = said.shares.reduce((sum, share) => sum + share, 0);
     byId("sphere-words").textContent = points.length
-      ? `${counted(said.shown, "template")} on their three principal axes through the centre of the sphere (${said.method.split(":")[0]}): the axes hold ` +
+      ? `${counted(said.shown, "template")} on the three principal axes through the centre of the sphere (${said.method.split(":")[0]}): the axes hold ` +
         `${said.shares.map(rate).join(", ")} of the squared length, ${rate(held)} in all. What is near here may be far apart on the sphere.`
       : "The gallery is empty: enrol somebody first.";
     byId("sphere-table").replaceChildren(

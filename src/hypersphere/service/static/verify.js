@@ -1,6 +1,6 @@
 // Two photos, from files or the camera; the decision, and what it rests on.
 
-import { ask, busy, element, power, rate, say, svg } from "./api.js";
+import { ask, busy, element, power, powers, rate, say, svg } from "./api.js";
 import { det, edgeAbove, histogram, inWords } from "./charts.js";
 
 const byId = (id) => document.getElementById(id);
@@ -137,7 +137,7 @@ export function startVerify(loadReport) {
     say(answer, decision.match ? "good" : "bad", decision.match ? "Match" : "No match",
       `Score at least ${decision.score.toFixed(2)}, threshold ${decision.threshold.toFixed(3)}; LLR ${decision.llr > 0 ? "+" : ""}${decision.llr.toFixed(1)} ` +
         `(above 0: likelier one person than two).`,
-      `At this threshold FMR ${power(decision.fmr)} [${rate(decision.fmr_low)}, ${rate(decision.fmr_high)}]` +
+      `At this threshold FMR ${power(decision.fmr)} ${powers(decision.fmr_low, decision.fmr_high)}` +
         `${decision.indicative ? ", indicative" : ""}; FNMR ${rate(decision.fnmr)} [${rate(decision.fnmr_low)}, ${rate(decision.fnmr_high)}]. ` +
         `A threshold at the score would have an FMR of at most ${rate(decision.fmr_at_score)}.`,
       `Calibrated on ${decision.calibration}; contract ${decision.contract}. Liveness is not checked.`);
