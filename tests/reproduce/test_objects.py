@@ -167,6 +167,27 @@ def test_items_are_judged_from_records_alone(records: Path, tmp_path: Path) -> N
 
 
 @pytest.mark.usefixtures("undrawn")
+def test_prototypes_that_could_not_turn_are_no_test_of_accuracy(tmp_path: Path) -> None:
+    """R_w's first steps may throw short prototypes far out: then they keep the place where they came to lie."""
+    (tmp_path / "records.jsonl").touch()
+    lines = RecordLines(tmp_path / "records.jsonl")
+    for setting in settings_of(Job(entry=entry("fig7"), data=tmp_path)):
+        centred = "zero_centroid" in " ".join(setting.overrides)
+        for seed in range(3):
+            record = known(seed, -0.9 * centred, lengths=False)
+            spread = 60.0 if centred and "CosFace" in setting.title else 3.0
+            lines.add(setting.key(seed), replace(record, numbers={**record.numbers, "logit spread": spread}))
+    result, _ = judged("fig7", tmp_path, tmp_path / "out", seeds=(0, 1, 2))
+    accuracy = next(f for f in result.findings if f.what.startswith("long-tailed 100: R_w with lambda = 5 raises"))
+    assert accuracy.ours.count("contradicted") == 4
+    assert accuracy.ours.startswith("CosFace")
+    assert ", undecided; ArcFace" in accuracy.ours
+    assert "made the prototypes 20 times longer" in accuracy.note
+    margins = [f.verdict for f in result.findings if "raises the class margin" in f.what]
+    assert margins == ["contradicted"] * 10
+
+
+@pytest.mark.usefixtures("undrawn")
 def test_tables_have_what_there_is_of_both_sets(records: Path, tmp_path: Path) -> None:
     result, _ = judged("table1", records, tmp_path, seeds=(0, 1, 2, 3), epochs=100)
     found = {finding.what: finding for finding in result.findings}
