@@ -15,9 +15,11 @@ import pytest
 
 from hypersphere.cli import main
 from hypersphere.data import encode
-from hypersphere.service import ServiceSettings
-from hypersphere.service.server import _listen
+from hypersphere.recognition import Recognizer
+from hypersphere.service import ServeOptions, ServiceSettings
+from hypersphere.service.server import _listen, make_app
 from tests.recognition.drawn import drawn_photo
+from tests.service.photos import painted
 
 ROOT = Path(__file__).parents[2]
 TOKEN = "a token of many characters"
@@ -150,6 +152,16 @@ def test_answers_are_sent_at_once() -> None:
         with accepted:
             assert accepted.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
         assert client.fileno() > 0
+
+
+def test_the_gallery_is_in_memory_before_the_first_request(
+    recognizer: Recognizer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    recognizer.enroll("Ada", painted(2), consent="door")
+    monkeypatch.setattr("hypersphere.service.server.load_recognizer", lambda _: recognizer)
+    monkeypatch.setattr("hypersphere.service.server.log_to_stderr", lambda: None)
+    make_app(ServeOptions(gallery="any"), ServiceSettings())
+    assert recognizer.gallery._rows.size == 1  # type: ignore[attr-defined]
 
 
 def test_the_command_refuses(

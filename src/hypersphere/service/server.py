@@ -107,20 +107,23 @@ def make_app(options: ServeOptions, settings: ServiceSettings) -> FastAPI:
     """The application of one process; a gallery that is another model's is refused here."""
     log_to_stderr()
     recognizer = load_recognizer(options)
-    recognizer.gallery.info()
     warm_up(recognizer)
     return create_app(recognizer, settings)
 
 
 def warm_up(recognizer: Recognizer) -> None:
-    """Compute a blank photo, so that no package is imported first in the threads of requests, where two could meet."""
+    """Compute a blank photo and search for it, before requests come.
+
+    No package is then imported first in their threads, where two could meet, and a gallery of a file is in memory.
+    """
     height, width = recognizer.contract.input_size
     blank = np.full((height, width, 3), 128, np.uint8)
     for quality in (None, 90):
         photo = read_photo(encode(blank, quality))
     if recognizer.detector is not None:
         recognizer.detector([photo])
-    recognizer.portraits_at(photo, [None])
+    [portrait] = recognizer.portraits_at(photo, [None])
+    recognizer.gallery.search(portrait.unit[None], k=1)
 
 
 def process_app() -> FastAPI:
