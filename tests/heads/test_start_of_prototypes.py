@@ -143,3 +143,23 @@ def test_a_norm_is_no_part_of_the_state() -> None:
     other.load_state_dict(head.state_dict())
     assert torch.equal(other.weight, head.weight)
     assert set(head.state_dict()) == set(other.state_dict())
+
+
+@pytest.mark.parametrize(("warmup", "shortest", "longest"), [(1, 30.0, 100.0), (500, 1.0, 6.0)])
+def test_a_stiff_regulariser_throws_short_prototypes_out_unless_the_rate_warms_up(
+    warmup: int, shortest: float, longest: float
+) -> None:
+    """R_w with lambda = 5 at SGD's rate of 0.1, from torch's start: docs/results/cifar.md."""
+    torch.manual_seed(0)
+    added = {"zero_centroid": {"weight": 5.0}}
+    head = hs.create_head(
+        "cosface", dim=256, num_classes=10, scale=5.0, margin=0.35, prototype_norm=0.577, add=added, engine="dense"
+    )
+    optimizer = torch.optim.SGD([head.weight], lr=0.1, momentum=0.9, weight_decay=2e-4)
+    embeddings, labels = torch.randn(128, 256), torch.randint(10, (128,))
+    for step in range(60):
+        optimizer.param_groups[0]["lr"] = 0.1 * min(1.0, (step + 1) / warmup)
+        optimizer.zero_grad()
+        head(embeddings, labels).backward()
+        optimizer.step()
+    assert shortest < float(head.weight.detach().norm(dim=1).mean()) < longest

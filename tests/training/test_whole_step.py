@@ -9,22 +9,22 @@ import torch
 from hypersphere.data import InMemory
 from hypersphere.distributed import World
 from hypersphere.pocket import PocketFaces
-from hypersphere.training import Trainer, load_recipe
+from hypersphere.training import Trainer, load_recipe, whole_step
 from hypersphere.training.whole_step import WholeStep
 
 DATA = ("data.identities=4", "data.images_per_identity=10", "data.size=[16, 16]")
 RUN = (
-    "train.steps=70",
+    "train.steps=20",
     "train.batch_size=16",
     "optimizer.name=sgd",
     "optimizer.lr=0.05",
     "schedule.name=cosine",
-    "train.log_every=30",
+    "train.log_every=7",
 )
 CHANGES = ("augment.flip=0.5", "augment.shift=1.0", "augment.max_shift=2", "augment.photometric=0.5")
 SETTINGS = (*DATA, *RUN, *CHANGES, "backbone.name=cnn4", "backbone.dim=8", "head.engine=dense")
 HEADS = (
-    ("head.name=softmax", "train.checkpoint_every=33"),
+    ("head.name=softmax", "train.checkpoint_every=9"),
     ("head.name=sphereface", "head.anneal={gamma=1.0}", "optimizer.max_grad_norm=1.0"),
     (
         "head.name=lm_softmax",
@@ -53,6 +53,12 @@ def weights(run: Trainer) -> list[torch.Tensor]:
     return [value.detach().clone() for value in (*run.backbone.state_dict().values(), *run.head.state_dict().values())]
 
 
+@pytest.fixture(autouse=True)
+def short_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Several blocks in a short run, the last of them not full."""
+    monkeypatch.setattr(whole_step, "_BLOCK", 8)
+
+
 @pytest.mark.parametrize("head", [*HEADS, MIXED])
 def test_whole_steps_are_the_same_run(tmp_path: Path, head: tuple[str, ...]) -> None:
     plain, whole = trainer(tmp_path / "plain", *head), trainer(tmp_path / "whole", *head)
@@ -65,10 +71,10 @@ def test_whole_steps_are_the_same_run(tmp_path: Path, head: tuple[str, ...]) -> 
 
 
 def test_a_run_of_whole_steps_goes_on_where_it_stopped(tmp_path: Path) -> None:
-    settings = ("head.name=softmax", "train.checkpoint_every=20")
+    settings = ("head.name=softmax", "train.checkpoint_every=6")
     plain = trainer(tmp_path / "plain", *settings)
     plain.run()
-    for until in (45, None):  # the second begins again at the checkpoint of step 40, in the midst of a block
+    for until in (15, None):  # the second begins again at the checkpoint of step 12, in the midst of a block
         whole = trainer(tmp_path / "whole", *settings)
         whole.whole_step = WholeStep(whole)
         whole.run(until=until)
@@ -113,7 +119,7 @@ def test_a_replayed_step_moves_weights_as_a_plain_one(tmp_path: Path, head: tupl
                     assert buffer is not None
                     assert was is not None
                     buffer.copy_(was)
-        loss, embeddings, labels = taken(step, 70)
+        loss, embeddings, labels = taken(step, 20)
         assert bool(torch.isfinite(loss))
         assert len(embeddings) == len(labels) == 16
         if step > 3:
@@ -128,7 +134,7 @@ def test_a_replayed_step_moves_weights_as_a_plain_one(tmp_path: Path, head: tupl
 
 @on_gpu
 def test_a_run_of_replayed_steps_learns(tmp_path: Path) -> None:
-    run = trainer(tmp_path, device="cuda", graph=True)
+    run = trainer(tmp_path, "train.steps=70", device="cuda", graph=True)
     run.run()
     images, labels = run.images.to_device(*run.images.load(0), 0)
     with torch.no_grad():
