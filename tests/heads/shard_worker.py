@@ -6,7 +6,7 @@ import multiprocessing
 import os
 import time
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -207,7 +207,7 @@ def compare(size: int, group: Any, name: str, options: dict[str, Any], num_class
                 errors[key] = error(*of_this_process(head, other.grad, one.grad))
     if name in ("softmax", "center"):
         errors |= looks(head, reference, part.detach(), labels[mine])
-    if name not in NO_LOGITS and case != "unlabelled":
+    if name not in NO_LOGITS:
         errors["logits"] = error(head.logits(part), reference.logits(part))
         errors["predicted"] = float((head.predict(part) != reference.predict(part)).sum())
     return errors
@@ -217,13 +217,13 @@ NO_LOGITS = ("center", "contrastive", "triplet", "zero_centroid", "hyperspherica
 UNREDUCED = [(name, options) for name, options in CASES if name not in NO_LOGITS[1:] and "rows" not in options][:-2]
 
 
-def unreduced(rank: int) -> dict[str, float]:
+def unreduced(rank: int, sizes: Collection[int] = (2, MOST)) -> dict[str, float]:
     """The errors of losses per sample: each process weighs its own, and the mean over the processes is minimised."""
     errors = {}
     kept = Batch.summed_over_rows
     Batch.summed_over_rows = lambda self, sums: sums  # type: ignore[method-assign]
     sums: dict[str, Any] = {"add": {"sphereface2": {"weight": 0.2}, "center": {}}}
-    for size, group in [(size, group) for size, group in groups(rank) if size in (2, MOST)]:
+    for size, group in [(size, group) for size, group in groups(rank) if size in sizes]:
         for name, options in [*UNREDUCED, ("normface", sums)]:
             both = [make(name, options | {"reduction": "none"}, 5, shard) for shard in (None, group)]
             x, labels = rows_of("mixed", 5)
@@ -261,18 +261,23 @@ def looks(head: hs.Head, reference: hs.Head, mine: Tensor, labels: Tensor) -> di
     }
 
 
-def equality(rank: int) -> dict[str, float]:
-    """The largest error of every case, over numbers of processes, of classes, and ways to fill the batch."""
+def equality(rank: int, whole: Collection[int] = (2, MOST), odd: Collection[int] = (3,)) -> dict[str, float]:
+    """The largest error of every case, over numbers of processes, of classes, and ways to fill the batch.
+
+    Args:
+        whole: numbers of processes that try every option of every loss; others try every loss.
+        odd: those that try two classes, no labels and no rows too.
+    """
     worst: dict[str, float] = {}
     kept = Batch.summed_over_rows
     Batch.summed_over_rows = lambda self, sums: sums  # type: ignore[method-assign]  # the plain head has all rows
     plain = len(hs.list_heads())
     for size, group in groups(rank):
-        for number, (name, options) in enumerate(CASES if size in (2, MOST) else CASES[:plain]):
+        for number, (name, options) in enumerate(CASES if size in whole else CASES[:plain]):
             tries = [(7 if size == MOST else 5, "mixed")]
             if name in ("sample_margin", "c_triplet"):
                 tries.append((7, "ties"))
-            if size == 3 and number < plain:  # the third has no class
+            if size in odd and number < plain:  # the last process has no class
                 tries += [(2, "mixed"), (4, "unlabelled"), (4, "empty")]
             for num_classes, case in tries:
                 what = f"{number} {name} {options}, {size} processes, {num_classes} classes, {case}"
@@ -395,3 +400,9 @@ def everything(rank: int, folder: Path) -> dict[str, Any]:
         "unreduced": unreduced,
     }  # fmt: skip
     return {name: work(rank) for name, work in works.items()}
+
+
+def every_size(rank: int, folder: Path) -> dict[str, float]:
+    """The errors of every case, option and batch on every number of processes."""
+    sizes = range(1, MOST + 1)
+    return equality(rank, whole=sizes, odd=sizes) | unreduced(rank, sizes)

@@ -8,7 +8,7 @@ import torch
 
 import hypersphere as hs
 from hypersphere.heads import step_bytes, step_collectives
-from tests.heads.shard_worker import CASES, MOST, D, compiled_step, everything, run_once, run_processes
+from tests.heads.shard_worker import CASES, MOST, D, compiled_step, every_size, everything, run_once, run_processes
 
 P, N = MOST, 3 * MOST
 INPUTS = [("all_gather", [1], 8), ("all_gather", [3, D], 4), ("all_gather", [3], 8)]
@@ -91,6 +91,12 @@ def test_a_sharded_head_is_copied_and_loaded_like_any_module_but_not_moved(found
         assert (handled["loaded"], handled["copied"], handled["again"]) == (0, 0, 0)
         assert handled["refused"] == "a sharded head stays on cpu: make it with device='meta'"
         assert handled["device"] == "cpu"
+
+
+@pytest.mark.slow
+def test_every_option_and_batch_on_every_number_of_processes(tmp_path: Path) -> None:
+    for errors in run_processes(every_size, tmp_path):
+        assert not {what: value for what, value in errors.items() if not value < 1e-12}
 
 
 @pytest.mark.slow
