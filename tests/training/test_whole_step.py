@@ -82,6 +82,30 @@ def test_a_run_of_whole_steps_goes_on_where_it_stopped(tmp_path: Path) -> None:
         assert torch.equal(expected, found)
 
 
+def test_a_trainer_that_runs_again_goes_on_from_its_checkpoint(tmp_path: Path) -> None:
+    """Its tables are of the steps after the checkpoint, and momenta are those that were read."""
+    settings = ("head.name=softmax", "train.checkpoint_every=6")
+    plain, whole = trainer(tmp_path / "plain", *settings), trainer(tmp_path / "whole", *settings)
+    whole.whole_step = WholeStep(whole)
+    plain.run()
+    for until in (15, None):  # the checkpoint of step 12 is in the midst of the block that step 14 was of
+        whole.run(until=until)
+    for expected, found in zip(weights(plain), weights(whole), strict=True):
+        assert torch.equal(expected, found)
+
+
+@on_gpu
+def test_a_trainer_that_runs_again_forgets_its_graph(tmp_path: Path) -> None:
+    """The graph wrote to the momenta that the checkpoint's have replaced."""
+    again = trainer(tmp_path / "again", "train.checkpoint_every=6", device="cuda", graph=True)
+    assert again.whole_step is not None
+    again.run(until=12)
+    graph = again.whole_step.graph
+    assert graph is not None
+    again.run(until=18)
+    assert again.whole_step.graph not in (None, graph)
+
+
 @on_gpu
 @pytest.mark.parametrize("setting", ["optimizer.name=adamw", "train.ema=0.9"])
 def test_what_is_no_whole_step(tmp_path: Path, setting: str) -> None:

@@ -46,6 +46,8 @@ def resume(trainer: Trainer) -> None:
     trainer.monitor.load_state_dict(state["monitor"])
     for average, kept in trainer.averages.items():
         kept.module.load_state_dict(state[average])
+    if trainer.whole_step is not None:
+        trainer.whole_step.begin()
     trainer.step = step
 
 

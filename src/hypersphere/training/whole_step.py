@@ -57,11 +57,14 @@ class WholeStep:
         self.labels = trainer.images.labels.to(trainer.device)
         augment = trainer.recipe.augment
         self.change = torch.compile(augment.apply, dynamic=False) if trainer.compile else augment.apply
-        self.first = self.end = 0
-        self.taken = 0
         self.layout: Any = ()
         self.tables: tuple[Tensor, ...] = ()
         self.row = torch.zeros(1, dtype=torch.int64, device=trainer.device)
+        self.begin()
+
+    def begin(self) -> None:
+        """Forget what the steps before were: a checkpoint was read, whose momenta lie elsewhere than the graph's."""
+        self.first = self.end = self.taken = 0
         self.graph: torch.cuda.CUDAGraph | None = None
         self.result: Stepped | None = None
 
