@@ -58,6 +58,17 @@ def test_a_cell_that_stops_does_not_stop_the_table(
     assert again == rows
 
 
+def test_files_of_one_name_in_two_folders_are_refused(
+    path: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A record knows files by their last names: both cells would be the first one's run."""
+    grid = ["--grid", "teacher.model=a/t.onnx,b/t.onnx", "--out", str(tmp_path / "cells"), "--device", "cpu"]
+    assert main(["compare", str(path), *grid]) == 2
+    said = " ".join(capsys.readouterr().err.split())
+    assert "teacher.model=a/t.onnx and teacher.model=b/t.onnx differ only by where files lie" in said
+    assert not (tmp_path / "cells").exists()
+
+
 def test_cells_are_compared_with_the_first(path: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     out = ["--out", str(tmp_path / "cells"), "--device", "cpu", "train.steps=4"]
     assert main(["compare", str(path), "--heads", "softmax,arcface", *out]) == 0

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import hypersphere as hs
 from hypersphere.cli.output import Results, bold, note
 from hypersphere.cli.parser import add_device, add_loading, add_seeds
 from hypersphere.cli.train import add_length, all_settings
 from hypersphere.core import Progress, digest, remove_partial
+
+if TYPE_CHECKING:
+    from hypersphere.training import Task
 
 
 def add_command(commands: Any) -> None:
@@ -50,6 +54,7 @@ def run_compare(options: argparse.Namespace) -> Results | None:
     tasks = [
         hs.training.Task(title, recipe, out / digest(recipe)) for title, recipes in cells.items() for recipe in recipes
     ]
+    _check_names(tasks)
     with hs.distributed.join_world(options.device) as world, world.hold(out):
         if world.is_main:
             remove_partial(out)
@@ -77,6 +82,18 @@ def run_compare(options: argparse.Namespace) -> Results | None:
         print(line)
     print(f"every run: {record.path}")
     return Results({"cells": runs, "gains": gains, "record": record.path})
+
+
+def _check_names(tasks: Sequence[Task]) -> None:
+    """Refuse cells that the record could not tell apart: it knows data and teachers by the last names of paths."""
+    first: dict[str, Task] = {}
+    for task in tasks:
+        other = first.setdefault(hs.training.run_key(task.recipe), task)
+        if other.recipe != task.recipe:
+            raise ValueError(
+                f"{other.cell} and {task.cell} differ only by where files lie, which the record of runs leaves out: it "
+                "knows them by their names; give the files different names"
+            )
 
 
 class _Shown:
