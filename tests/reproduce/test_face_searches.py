@@ -79,6 +79,12 @@ def test_templates_are_judged_as_ijb_judges_them(held: People) -> None:
     assert found["template ROC"][3] == pytest.approx(of(found["TAR at FAR 1e-3"]))
 
 
+def test_a_rate_is_measured_in_both_galleries_or_not_at_all() -> None:
+    """Of 59 people one gallery has 30 and leaves 29 without a mate, too few for a FPIR of 0.1; the other leaves 30."""
+    assert "TPIR at FPIR 1e-1" in measure_templates(drawn(2, 60))
+    assert "TPIR at FPIR 1e-1" not in measure_templates(drawn(2, 59))
+
+
 def test_distractors_are_judged_as_megaface_judges_them(held: People) -> None:
     others = drawn(1, 2000)
     found = measure_distractors(held, others)

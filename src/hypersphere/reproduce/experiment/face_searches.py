@@ -138,7 +138,7 @@ def _identify(scores: Tensor) -> Measured:
         roc = open_set_curve(accepted, with_mate)
         for fpir in FPIRS:
             name = f"TPIR at FPIR {_rate(fpir)}"
-            if check_measurable(fpir, roc.impostors) is None:
+            if check_measurable(fpir, count // 2) is None:  # the fewer without a mate of the two galleries
                 right = found.setdefault(name, np.zeros(count, dtype=bool))
                 right[here] = accepted[here] >= roc.thresholds[roc.point_at(fpir)]
     return found
