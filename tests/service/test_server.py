@@ -181,7 +181,7 @@ def test_the_command_refuses(
 
 
 @pytest.mark.slow
-def test_photos_import_nothing_after_warming_up() -> None:
+def test_photos_import_nothing_after_warming_up(tmp_path: Path) -> None:
     code = """
 import io, sys
 from PIL import Image
@@ -196,4 +196,5 @@ recognizer.model(recognizer.crop(__import__("numpy").zeros((112, 112, 3), "uint8
 print(sorted(set(sys.modules) - before))
 """
     environment = {**os.environ, "PYTHONPATH": str(ROOT / "src"), "OMP_NUM_THREADS": "1"}
-    assert subprocess.check_output([sys.executable, "-c", code], env=environment, text=True, timeout=120) == "[]\n"
+    words = [sys.executable, "-c", code]
+    assert subprocess.check_output(words, env=environment, cwd=tmp_path, text=True, timeout=120) == "[]\n"
