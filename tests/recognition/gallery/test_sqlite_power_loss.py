@@ -40,6 +40,7 @@ class Expected:
     def __init__(self) -> None:
         self.must: set[str] = set()
         self.may = {"k0000"}
+        self.gone: set[str] = set()
 
     def hear(self, told: str) -> None:
         what, _, key = told.partition(" ")
@@ -50,10 +51,13 @@ class Expected:
             self.must.remove(key)
         elif what == "forgotten":
             self.may.remove(key)
+            self.gone.add(key)
 
 
 def check(picture: Picture, expected: Expected, whole: dict[str, Record], folder: Path) -> set[str]:
-    """Open what a disk holds: everything that was acknowledged is there and whole, and nothing else."""
+    """Open what a disk holds: everything that was acknowledged is there and whole, and no byte of who was forgotten."""
+    for key in expected.gone:
+        assert not [name for name, data in picture.items() if whole[key].vector in data], f"{key} was forgotten"
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir()
     for name, data in picture.items():

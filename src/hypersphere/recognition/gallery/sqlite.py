@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sqlite3
 import threading
 import time
@@ -224,7 +225,7 @@ class SqliteGallery(Gallery):
         return count
 
     def _empty_log(self) -> None:
-        """Move the log into the file and cut it to nothing: what was removed is then in neither."""
+        """Move the log into the file and cut it to nothing, on disk too: what was removed is then in neither."""
         deadline = time.monotonic() + _ERASE_WAIT
         with self._lock, naming_errors(self.path):
             while self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()[0]:
@@ -237,6 +238,8 @@ class SqliteGallery(Gallery):
                     )
                     return
                 time.sleep(0.02)
+            with open(f"{self.path}-wal", "r+b") as log:
+                os.fsync(log.fileno())  # SQLite cuts its log without a sync
 
     def _forget_memory(self) -> None:
         self._rows = ExactSearch(self.dim)
