@@ -138,8 +138,8 @@ class LabelAwareSmoothing(Softmax):
         rate beside its `weight_scaling`.
 
     What it equals:
-        With `head_smoothing=0` it is `softmax`. With equal counts it is `label_smoothing` with e = `head_smoothing`
-        times C/(C - 1).
+        Without `weight_scaling`: with `head_smoothing=0` it is `softmax`; with equal counts it is `label_smoothing`
+        with e = `head_smoothing` times C/(C - 1).
 
     References:
         Zhong et al., Improving Calibration for Long-Tailed Recognition (MiSLAS), CVPR 2021, sec. 3.2, and its released

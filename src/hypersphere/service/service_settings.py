@@ -26,7 +26,7 @@ class ServiceSettings:
         lockout_seconds: how long it must wait then; each further failure doubles it, up to an hour.
         parallel: photos that are computed at the same time; the number of cores by default.
         waiting: requests that may wait for that; more are told to come again.
-        gallery_seconds: how long the gallery may take to answer; with the photo before it, an answer takes 2 s at most.
+        gallery_seconds: how long the gallery may take to answer: of 2 s the default leaves half a second for the photo.
         state: the file that processes of one service share counts in; memory serves a single process.
     """
 
