@@ -14,8 +14,8 @@ def test_list(capsys: pytest.CaptureFixture[str]) -> None:
     *lines, empty, total = capsys.readouterr().out.splitlines()
     assert (len(lines), empty) == (98, "")
     assert total.startswith("98 items: ")
-    assert lines[6].startswith("sphereface/fig7")
-    assert lines[6].endswith("test); recipe recipes/papers/sphereface-casia-sfnet64.toml]")
+    assert lines[32].startswith("normface/table5")
+    assert lines[32].endswith("test); recipe recipes/papers/normface-resnet28.toml]")
     assert main(["reproduce", "--kind", "theory", "--paper", "normface"]) == 0
     assert capsys.readouterr().out.split()[:3] == ["normface/fig5", "theory", "held"]
 
@@ -27,7 +27,7 @@ def test_the_list_says_what_came_of_every_item(tmp_path: Path, capsys: pytest.Ca
 
     shipped = listed()
     assert set(shipped.values()) == {"held", "contradicted", "undecided", "drawn", "not run"}
-    assert (shipped["sphereface/fig6"], shipped["sphereface/fig1"]) == ("not run", "drawn")
+    assert (shipped["normface/table5"], shipped["sphereface/fig1"]) == ("not run", "drawn")
     result = Path("docs/reproduction/results/normface-fig5.json").read_text()
     (tmp_path / "results").mkdir()
     (tmp_path / "results" / "normface-fig5.json").write_text(result.replace('"held"', '"undecided"'))
@@ -50,7 +50,7 @@ def test_an_item_writes_result_figures_and_pages(tmp_path: Path, capsys: pytest.
     [
         (["sphereface2/fig66"], "did you mean 'sphereface2/fig6'?"),
         (["--paper", "sphereface3"], "did you mean 'sphereface'?"),
-        (["sphereface/fig7"], "needs CASIA-WebFace"),
+        (["normface/table5"], "needs CASIA-WebFace"),
         (["sphereface2/fig6", "--all"], "--all"),
         (["sphereface2/fig6", "--seeds", "0"], "--seeds"),
         (["sphereface2/fig6", "--epochs", "0"], "--epochs"),

@@ -7,19 +7,26 @@ from typing import Any
 import numpy as np
 import pytest
 
+from hypersphere.core.stored_array import StoredArray
 from hypersphere.evaluation import verify_pairs
-from hypersphere.reproduce import RunOptions, load_catalogue, run_entry
+from hypersphere.reproduce import Job, RunOptions, load_catalogue, run_entry
 from hypersphere.reproduce.experiment import face_records as module
+from hypersphere.reproduce.experiment.evidence import settings_of
 from hypersphere.reproduce.experiment.face_records import (
     A_SOFTMAX,
     RECORDS,
+    SEARCHES,
     SOFTMAX,
+    SPHEREFACE2,
     SUBJECTS,
     face_runs,
     read_subjects,
+    searched,
 )
+from hypersphere.reproduce.experiment.face_searches import HELD_OUT, LFW, SEARCHED
 from hypersphere.reproduce.experiment.run import silent
 from hypersphere.reproduce.experiment.setting import FACE_FILES, Setting
+from hypersphere.reproduce.papers.sphereface2.data_sets import count_people
 from hypersphere.training import RecordFile, RunRecord, SetScore, run_key
 
 PAIRS = {"lfw": 80, "pairs": 120}
@@ -90,7 +97,8 @@ def test_where_the_faces_are_missing_runs_are_trained_and_kept(folder: Path, mon
         (folder / entry.partition("=")[2]).touch()
     asked = []
 
-    def train(tasks: list[Any], world: Any, options: Any, *, jobs: int) -> Iterator[RunRecord]:
+    def train(tasks: list[Any], world: Any, options: Any, *, jobs: int, measure: Any) -> Iterator[RunRecord]:
+        assert measure is None
         for task in tasks:
             asked.append(task.recipe)
             yield run_record(A_SOFTMAX[4], task.recipe.train.seed, 2.0)
@@ -110,3 +118,136 @@ def test_a_folder_without_records_is_refused(tmp_path: Path) -> None:
     np.savez_compressed(tmp_path / SUBJECTS, lfw=np.zeros((2, 3)), pairs=np.zeros(3))
     with pytest.raises(ValueError, match="no array of two rows named pairs"):
         read_subjects(tmp_path / SUBJECTS)
+
+
+def search_record(setting: Setting, seed: int, right: float, **options: Any) -> RunRecord:
+    """A run that is right about so many of its people."""
+    rng = np.random.default_rng(seed)
+    found: dict[str, Any] = {f"{name}, {who}": rng.random(60) < right for name in SEARCHED for who in (HELD_OUT, LFW)}
+    for who in (HELD_OUT, LFW):
+        found[f"CMC, {who}"] = np.linspace(right, 1, 10, dtype=np.float32)
+        found[f"template ROC, {who}"] = np.linspace(0, right, 6, dtype=np.float32)
+        found[f"distractor ROC, {who}"] = np.linspace(0, right, 4, dtype=np.float32)
+    found["prototype norms"] = np.log([2, 2, 3, 5, 9, 40, 300]).astype(np.float16)
+    stored = {name: StoredArray.of(array) for name, array in found.items()}
+    key = run_key(setting.recipe(seed))
+    losses = {"first loss": 8.5, "last loss": 1.0}
+    return RunRecord(setting.title, seed, key, train_accuracy=0.99, numbers=losses, arrays=stored, **options)
+
+
+SEARCH_ITEMS = ("sphereface/table5", "sphereface2/table7")
+
+
+@pytest.fixture(scope="module")
+def searched_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Two seeds of everything that the items on searches ask for; SphereFace and SphereFace2 are the best."""
+    folder, catalogue = tmp_path_factory.mktemp("searches"), load_catalogue()
+    lines = {}
+    for name in SEARCH_ITEMS:
+        for setting in settings_of(Job(entry=catalogue[name], seeds=(0, 1))):
+            ours = setting.overrides in (A_SOFTMAX[4].overrides, SPHEREFACE2.overrides)
+            for seed in (0, 1):
+                record = search_record(setting, seed, 0.9 if ours else 0.3)
+                lines[record.recipe] = record
+    file = RecordFile(folder / SEARCHES)
+    file.records = lines
+    file.add(next(iter(lines.values())))
+    images = np.array([2, 2, 3, 5, 9, 40, 300], dtype=np.int16)
+    np.savez_compressed(folder / SUBJECTS, images=images, **subjects())  # type: ignore[arg-type]
+    return folder
+
+
+@pytest.mark.parametrize("name", SEARCH_ITEMS)
+def test_searches_are_judged_person_by_person(name: str, searched_folder: Path, tmp_path: Path) -> None:
+    result = run_entry(load_catalogue()[name], tmp_path, RunOptions(data=searched_folder, seeds=(0, 1)))
+    assert not [finding for finding in result.findings if finding.ours == "not measured"]
+    judged = {finding.what: finding for finding in result.findings if finding.verdict}
+    assert judged
+    assert result.figures
+    if name == "sphereface2/table7":
+        better = judged["SphereFace2 is better than CosFace: TAR at FAR 1e-5 of people of LFW"]
+        assert better.verdict == "held"
+        assert better.ours.startswith("+")
+    if name == "sphereface/table5":
+        said = "A-Softmax, m = 4 is better than softmax: rank-1 among distractors of people held out"
+        assert judged[said].verdict == "held"
+        printed = [finding for finding in result.findings if finding.paper == "rank-1 72.729"]
+        assert len(printed) == 1, "the paper's number stands once beside ours"
+
+
+def test_lengths_of_prototypes_are_held_against_the_images_of_their_people(
+    searched_folder: Path, tmp_path: Path
+) -> None:
+    result = run_entry(load_catalogue()["sphereface/fig9"], tmp_path, RunOptions(data=searched_folder, seeds=(0, 1)))
+    (finding,) = result.findings
+    assert finding.what == "classes with more samples have longer prototypes, on real faces"
+    assert finding.ours == "correlation 1.00 (seeds: 1.00, 1.00)"
+    assert finding.note.startswith("7 classes of 2 to 300 samples")
+
+
+def test_searches_of_a_run_are_not_those_of_its_pairs(folder: Path) -> None:
+    found = searched(SOFTMAX)
+    assert found.key(0) != SOFTMAX.key(0)
+    assert gather([found], folder).records == {}
+    RecordFile(folder / SEARCHES).add(search_record(SOFTMAX, 0, 0.5))
+    record = gather([SOFTMAX, found], folder).records
+    searches = record[found.key(0)]
+    assert searches.numbers["rank-1, LFW"] == pytest.approx(100 * searches.arrays["rank-1, LFW"].mean())
+    assert (searches.arrays["rank-1, LFW subjects"] == np.arange(60)).all()
+    assert "lfw" not in searches.numbers
+    assert "rank-1, LFW" not in record[SOFTMAX.key(0)].numbers
+
+
+def test_a_run_that_was_searched_with_counts_for_its_pairs(folder: Path) -> None:
+    new = A_SOFTMAX[4]
+    RecordFile(folder / SEARCHES).add(run_record(new, 0, 4.0))
+    record = gather([new, searched(new)], folder).records
+    assert record[new.key(0)].numbers["lfw"] > 50
+    assert record[searched(new).key(0)].stopped == "its searches were not measured"
+
+
+def test_the_people_of_lfw_are_counted_by_its_own_list(tmp_path: Path) -> None:
+    path = tmp_path / "lfw-people.txt"
+    path.write_text("2\n2\nAda_Lee\t3\nBo\t1\n1\nCy\t4\n")
+    assert count_people(path) == (3, 8)
+    result = run_entry(load_catalogue()["sphereface2/table9"], tmp_path / "out", RunOptions(data=tmp_path))
+    assert [(each.ours, each.paper, each.verdict) for each in result.findings] == [
+        ("3", "5749", "contradicted"),
+        ("8", "13233", "contradicted"),
+    ]
+    for damaged in ("2\n2\nAda_Lee\t3\n", "1\n1\nAda_Lee\t3\nBo\t1\n", "1\n1\nAda_Lee 3\n", "1\n1\nAda_Lee\tx\n"):
+        path.write_text(damaged)
+        with pytest.raises(ValueError, match="lfw-people"):
+            count_people(path)
+
+
+def test_what_is_said_of_training_from_scratch_is_judged(folder: Path, tmp_path: Path) -> None:
+    searches = RecordFile(folder / SEARCHES)
+    entry = load_catalogue()["normface/table2"]
+    for setting in settings_of(Job(entry=entry, seeds=(0, 1))):
+        for seed in (0, 1):
+            arrays = search_record(setting, seed, 0.5).arrays
+            numbers = {"first loss": 5.3, "last loss": 4.7}
+            searches.records[run_key(setting.recipe(seed))] = run_record(
+                setting, seed, 2.0, arrays=arrays, numbers=numbers
+            )
+    searches.add(run_record(SOFTMAX, 0, 2.0))
+    result = run_entry(entry, tmp_path / "out", RunOptions(data=folder, seeds=(0, 1)))
+    found = {finding.what: finding for finding in result.findings}
+    loss = found["sec. 3.3: with s = 1 the loss is trapped above the bound of Prop. 2"]
+    assert loss.verdict == "held"
+    assert loss.ours.startswith("5.30 to 4.70, bound 4.30, a guess 5.30")
+    fits = found["sec. 5.2: with the weights alone normalised, training from scratch collapses"]
+    assert (fits.verdict, fits.ours) == ("contradicted", "fits 99.0, 99.0 % of its training images")
+
+
+@pytest.mark.parametrize(("stopped", "verdict"), [("", "contradicted"), ("a collapse", "held")])
+def test_eq_1_fails_to_converge_or_not(stopped: str, verdict: str, folder: Path, tmp_path: Path) -> None:
+    records = RecordFile(folder / RECORDS)
+    entry = load_catalogue()["sphereface2/table2"]
+    naive = settings_of(Job(entry=entry, seeds=(0, 1)))[-1]
+    for seed in (0, 1):
+        records.add(run_record(naive, seed, 2.0, stopped=stopped))
+    result = run_entry(entry, tmp_path / "out", RunOptions(data=folder, seeds=(0, 1)))
+    (finding,) = (each for each in result.findings if "eq. 1" in each.what)
+    assert (finding.verdict, finding.ours) == (verdict, stopped or "fits 99.0 %")

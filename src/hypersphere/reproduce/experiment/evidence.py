@@ -124,15 +124,15 @@ class Evidence:
         raise ValueError(f"{setting.title}: no seed trained; {self.stopped(setting)}")
 
     def row(self, setting: Setting, name: str, *, data: str = "", paper: str = "") -> Finding:
-        """A line of a table: the mean of a number of `METRICS`, and the interval over seeds."""
+        """A line of a table: the mean of a number of `METRICS`, and the interval over seeds; of those that trained."""
         metric = METRICS[name]
         label = f"{setting.title}: {f'{data}: ' if data else ''}{metric.title}"
-        problem = self.stopped(setting)
-        if problem:
+        problem, values = self.stopped(setting), self.values(setting, name)
+        values = values[np.isfinite(values)]
+        if not len(values):
             return Finding(what=label, ours=_NOT_MEASURED, paper=paper, note=problem)
-        values = self.values(setting, name)
         spread = f" ({interval(values, f'.{metric.digits}f', metric.bounds)})" if len(values) > 1 else ""
-        return Finding(what=label, ours=f"{values.mean():.{metric.digits}f}{spread}", paper=paper)
+        return Finding(what=label, ours=f"{values.mean():.{metric.digits}f}{spread}", paper=paper, note=problem)
 
     def printed(self, row: str, column: str) -> str:
         """The paper's own number of a row, with its column: of other data, to stand beside ours."""
@@ -146,17 +146,19 @@ class Evidence:
     def subjects(self, setting: Setting, outcome: str) -> Subjects:
         """Whose images each decision is about."""
         if setting.data == "faces":
-            left, right = self.records[setting][0].arrays[f"{outcome} subjects"]
+            left, right = self.first(setting, f"{outcome} subjects")
             return left, right
         if setting.data != "pocket":
-            every_image = np.arange(len(self.records[setting][0].arrays[outcome]))
+            every_image = np.arange(len(self.first(setting, outcome)))
             return every_image, every_image
         return subjects_of(setting, outcome)
 
     def gain(
         self, better: Setting, worse: Setting, outcome: str = "pairs", *, against: str = "", few: int = 0
     ) -> Interval | None:
-        """The gain of one setting over another in decisions of the same things; None where a run stopped itself.
+        """The gain of one setting over another in decisions of the same things, by the seeds that trained with both.
+
+        None where there is no such seed.
 
         Args:
             better, worse: the second's value is subtracted.
@@ -164,10 +166,13 @@ class Evidence:
             against: of the second, where they have another name.
             few: only those of the last so many classes.
         """
-        if self.stopped(better) or self.stopped(worse):
+        ours, theirs = ({r.seed: r for r in self.records[each] if not r.stopped} for each in (better, worse))
+        seeds = sorted(ours.keys() & theirs.keys())
+        if not seeds:
             return None
         left, right = self.subjects(better, outcome)
-        one, two = self.decisions(worse, against or outcome), self.decisions(better, outcome)
+        one = np.stack([theirs[seed].arrays[against or outcome].astype(np.float64) for seed in seeds])
+        two = np.stack([ours[seed].arrays[outcome].astype(np.float64) for seed in seeds])
         chosen = left > left.max() - few if few else np.ones(len(left), dtype=bool)
         return gain_of(one[:, chosen], two[:, chosen], (left[chosen], right[chosen]))
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,16 +16,22 @@ from hypersphere.core import whole_file
 from hypersphere.core.read_arrays import read_npz
 from hypersphere.distributed import World
 from hypersphere.reproduce.experiment.evidence import Evidence
+from hypersphere.reproduce.experiment.face_searches import measure_searches
+from hypersphere.reproduce.experiment.measure import METRICS
 from hypersphere.reproduce.experiment.record import Record
 from hypersphere.reproduce.experiment.run import Announce, Gathered, ProgressFactory
 from hypersphere.reproduce.experiment.setting import FACE_FILES, Setting, unique
 from hypersphere.reproduce.outcome import Finding
-from hypersphere.training import Recipe, RecordFile, RunRecord, Task, load_recipe, run_tasks, validation_sets
+from hypersphere.training import Recipe, RecordFile, RunRecord, Task, load_recipe, run_key, run_tasks, validation_sets
+from hypersphere.training.training_data import training_source
 
-RECORDS, SUBJECTS = "results.jsonl", "subjects.npz"
-"""In the folder of the faces: the runs, and who is on the two images of every pair."""
+RECORDS, SEARCHES, SUBJECTS = "results.jsonl", "searches.jsonl", "subjects.npz"
+"""In the folder of the faces: runs, runs that were searched with too, and who is on the two images of every pair."""
 SETS = {"lfw": "on LFW", "pairs": "on people held out"}
 """The two sets of pairs by the names of their decisions; settings were chosen on the second."""
+_IMAGES = "images"
+NORMS, IMAGES_OF_CLASSES = "prototype norms", "images of classes"
+"""Arrays of a run with softmax that was searched with."""
 _TITLES = {"lfw": "lfw-pairs", "pairs": "held-out identities"}
 NOTE = (
     "33,993 real faces of 5,741 people; [losses.md](../results/losses.md) has the recipe and what was tuned. SFNet-10 "
@@ -36,6 +43,11 @@ NOTE = (
 def faces(title: str, head: str, *overrides: str) -> Setting:
     """A loss on real faces."""
     return Setting(title, (f"head.name={head}", *overrides), "verification", "faces")
+
+
+def searched(setting: Setting) -> Setting:
+    """The same, for what templates, distractors and trials say of its networks."""
+    return replace(setting, measure="searches")
 
 
 _SLOW = "optimizer.lr=0.02"
@@ -52,6 +64,17 @@ LM_SOFTMAX = faces("LM-Softmax", "lm_softmax", _SLOW)
 SPHEREFACE_R = faces("SphereFace (R v0, m = 1.5)", "sphereface_r")
 SPHEREFACE2 = faces("SphereFace2", "sphereface2")
 
+SMALL = (
+    "data.most_images=200",
+    "data.size=[16,16]",
+    "backbone.name=sfnet4",
+    "train.epochs=16.0",
+    "schedule.milestones=[10,14]",
+    "train.precision=float32",
+    "train.log_every=10",
+)
+"""SFNet-4 at 16 x 16 on 200 people, which a CPU trains: for sentences about whether a loss can be trained at all."""
+
 
 def ampface(margin: float) -> Setting:
     """AmpFace at s = 30."""
@@ -67,6 +90,13 @@ def better(
         evidence.better(better, worse, outcome, sentence=f"{said}, {where}", equal=equal)
         for outcome, where in SETS.items()
     ]
+
+
+def on_record(evidence: Evidence, settings: Mapping[str, Setting]) -> tuple[dict[str, Setting], list[str]]:
+    """The settings of which a run is on record, and a note that names the others; all, where there is none at all."""
+    known = {row: setting for row, setting in settings.items() if evidence.records[setting]} or dict(settings)
+    others = ", ".join(row for row in settings if row not in known)
+    return known, [f"Not on record yet: {others}."] if others else []
 
 
 def rows(evidence: Evidence, settings: Mapping[str, Setting], column: str = "") -> list[Finding]:
@@ -98,37 +128,51 @@ def face_runs(
     wanted = unique((setting for setting in settings if setting.data == "faces"), seeds)
     if not wanted:
         return Gathered()
-    record = RecordFile(folder / RECORDS)
-    left = {key: run for key, run in wanted.items() if key not in record.records}
+    files = {"verification": RecordFile(folder / RECORDS), "searches": RecordFile(folder / SEARCHES)}
+    found, left = _on_record(wanted, files)
     there = all((folder / entry.partition("=")[2]).is_file() for entry in FACE_FILES)
     if left and there:
         announce(f"{len(left)} runs to train on real faces ({len(wanted) - len(left)} more are on record)")
-        _train(left, folder, record, jobs=jobs, device=device, progress=progress)
+        for measure, record in files.items():
+            chosen = {key: run for key, run in left.items() if run[0].measure == measure}
+            _train(chosen, folder, record, jobs=jobs, device=device, progress=progress)
+        found, left = _on_record(wanted, files)
     elif left:
         names = ", ".join(entry.partition("=")[2] for entry in FACE_FILES)
         announce(f"{len(left)} of {len(wanted)} runs are not on record; with {names} in {folder} they would be trained")
     if there and not (folder / SUBJECTS).is_file():
         write_subjects(folder)
     subjects = read_subjects(folder / SUBJECTS)
-    return Gathered({key: _as_record(record.records[key], subjects) for key in wanted if key in record.records})
+    return Gathered({key: _as_record(run, wanted[key][0].measure, subjects) for key, run in found.items()})
+
+
+Wanted = Mapping[str, tuple[Setting, int]]
+
+
+def _on_record(wanted: Wanted, files: Mapping[str, RecordFile]) -> tuple[dict[str, RunRecord], Wanted]:
+    """The runs that files have, and those that they lack; a run that was searched with counts for its pairs too."""
+    found = {}
+    for key, (setting, seed) in wanted.items():
+        name = run_key(setting.recipe(seed))
+        places = [files["searches"]] if setting.measure == "searches" else [files["verification"], files["searches"]]
+        if run := next((file.records[name] for file in places if name in file.records), None):
+            found[key] = run
+    return found, {key: run for key, run in wanted.items() if key not in found}
 
 
 def _train(
-    left: Mapping[str, tuple[Setting, int]],
-    folder: Path,
-    record: RecordFile,
-    *,
-    jobs: int,
-    device: str,
-    progress: ProgressFactory,
+    left: Wanted, folder: Path, record: RecordFile, *, jobs: int, device: str, progress: ProgressFactory
 ) -> None:
+    if not left:
+        return
+    measure = measure_searches if next(iter(left.values()))[0].measure == "searches" else None
     with tempfile.TemporaryDirectory() as place, progress("training", "runs") as bar:
         tasks = [
             Task(setting.title, _in_folder(setting, seed, folder), Path(place) / key)
             for key, (setting, seed) in left.items()
         ]
-        world = World(device=torch.device(device))
-        for done, result in enumerate(run_tasks(tasks, world, {"workers": 1, "compile": False}, jobs=jobs), start=1):
+        world, options = World(device=torch.device(device)), {"workers": 1, "compile": False}
+        for done, result in enumerate(run_tasks(tasks, world, options, jobs=jobs, measure=measure), start=1):
             record.add(result)
             bar(done, len(tasks))
 
@@ -142,33 +186,46 @@ def _in_folder(setting: Setting, seed: int, folder: Path) -> Recipe:
 
 
 def write_subjects(folder: Path) -> None:
-    """Number the people of the two sets of pairs, so that records can be judged where the faces are not at hand."""
+    """Number the people of the two sets of pairs, so that records can be judged where the faces are not at hand.
+
+    How many images each person has who is trained on is written beside them.
+    """
     recipe = _in_folder(SOFTMAX, 0, folder)
-    arrays = {unseen.title: np.stack(unseen.subjects).astype(np.int16) for unseen in validation_sets(recipe)}
+    found = {unseen.title: np.stack(unseen.subjects).astype(np.int16) for unseen in validation_sets(recipe)}
+    arrays = {name: found[title] for name, title in _TITLES.items()}
+    arrays[_IMAGES] = np.bincount(training_source(recipe.data).labels).astype(np.int16)
     with whole_file(folder / SUBJECTS) as partial:
-        np.savez_compressed(partial, **{name: arrays[title] for name, title in _TITLES.items()})  # type: ignore[arg-type]
+        np.savez_compressed(partial, **arrays)  # type: ignore[arg-type]
 
 
 def read_subjects(path: Path) -> dict[str, npt.NDArray[np.int64]]:
-    """(2, pairs) who is on the left and on the right images of each set."""
+    """(2, pairs) who is on the left and on the right images of each set; and the images of each person trained on."""
     if not path.is_file():
         raise ValueError(f"{path}: there is no such file; --data docs/results/losses has runs on record")
     found = read_npz(path)
     if missing := [name for name in SETS if name not in found or found[name].ndim != 2 or len(found[name]) != 2]:
         raise ValueError(f"{path}: no array of two rows named {', '.join(missing)}")
-    return {name: found[name].astype(np.int64) for name in SETS}
+    return {name: found[name].astype(np.int64) for name in (*SETS, _IMAGES) if name in found}
 
 
-def _as_record(run: RunRecord, subjects: Mapping[str, npt.NDArray[np.int64]]) -> Record:
-    """A run on record in the form of the others: accuracies in per cent, decisions and whom they are about."""
-    numbers: dict[str, float] = {}
+def _as_record(run: RunRecord, measure: str, subjects: Mapping[str, npt.NDArray[np.int64]]) -> Record:
+    """A run on record in the form of the others: numbers in per cent, decisions and whom they are about."""
+    numbers: dict[str, float] = dict(run.numbers)
     arrays: dict[str, npt.NDArray[Any]] = {}
     if run.train_accuracy is not None:
         numbers["train accuracy"] = 100 * run.train_accuracy
     if run.norm is not None:
         numbers["norm"] = run.norm
-    for name, title in _TITLES.items() if run.scores else ():
+    for name, title in _TITLES.items() if measure == "verification" and run.scores else ():
         score, people = run.scores[title], subjects[name]
         numbers[name] = 100 * score.accuracy
         arrays[name], arrays[f"{name} subjects"] = score.decisions(people.shape[1]), people
-    return Record(run.cell, run.seed, run.seconds, run.machine, run.stopped, numbers, arrays)
+    for name, stored in run.arrays.items() if measure == "searches" else ():
+        arrays[name] = stored.array()
+        if name in METRICS:
+            numbers[name] = 100 * float(arrays[name].mean())
+            arrays[f"{name} subjects"] = np.tile(np.arange(len(arrays[name])), (2, 1))
+    if NORMS in arrays and _IMAGES in subjects:
+        arrays[IMAGES_OF_CLASSES] = subjects[_IMAGES]
+    stopped = run.stopped or ("" if measure == "verification" or run.arrays else "its searches were not measured")
+    return Record(run.cell, run.seed, run.seconds, run.machine, stopped, numbers, arrays)

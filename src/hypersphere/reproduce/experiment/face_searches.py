@@ -29,8 +29,10 @@ from hypersphere.training import Trained, UnseenPairs, read_log
 Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float32]
 Measured = dict[str, Any]
-_SETS = {"held-out identities": "held out", "lfw-pairs": "LFW"}
-"""By the titles of the two sets of pairs, what their people are called in the names of measures."""
+HELD_OUT, LFW = "held out", "LFW"
+"""What the people of the two sets are called in the names of measures: `rank-1, LFW`."""
+_SETS = {"held-out identities": HELD_OUT, "lfw-pairs": LFW}
+"""By the titles of the two sets of pairs."""
 FARS, FPIRS = (1e-5, 1e-4, 1e-3), (1e-2, 1e-1)
 """Of templates; where people are too few for a rate, it is left out."""
 DISTRACTOR_FARS = (1e-6, 1e-5)
@@ -38,6 +40,16 @@ CURVE_FARS = (1e-6, 1e-5, 1e-4, 1e-3, 1e-2, 1e-1)
 """Where curves are kept."""
 RANKS = 10
 TRIALS = 10
+SEARCHED = (
+    *(f"TAR at FAR 1e-{digits}" for digits in (5, 4, 3)),
+    *(f"TPIR at FPIR 1e-{digits}" for digits in (2, 1)),
+    "rank-1",
+    "rank-1 among distractors",
+    *(f"TAR at FAR 1e-{digits} among distractors" for digits in (6, 5)),
+    "VR at FAR 0.1 %",
+    "DIR at FAR 1 %",
+)
+"""The measures that have a number of every person."""
 _TEST_SHARE = 0.75
 """BLUFR trains on 1,500 of 5,749 people and tests on the others."""
 
@@ -79,9 +91,9 @@ def measure_searches(trained: Trained, sets: Sequence[UnseenPairs], device: str)
     found: Measured = {}
     for name, one in people.items():
         found |= _named(measure_templates(one), name)
-    held, lfw = people["held out"], people["LFW"]
-    found |= _named(measure_distractors(held, lfw), "held out") | _named(measure_distractors(lfw, held), "LFW")
-    found |= _named(measure_trials(lfw), "LFW")
+    held, lfw = people[HELD_OUT], people[LFW]
+    found |= _named(measure_distractors(held, lfw), HELD_OUT) | _named(measure_distractors(lfw, held), LFW)
+    found |= _named(measure_trials(lfw), LFW)
     log = [float(line["loss"]) for line in read_log(trained.folder / "log.jsonl") if "loss" in line]
     if log:
         found |= {"first loss": log[0], "last loss": log[-1]}

@@ -18,6 +18,7 @@ from hypersphere.geometry import class_margin, normalize, sample_margins
 from hypersphere.heads import Head
 from hypersphere.losses.pairs import Contrastive, Triplet
 from hypersphere.pocket import verification_pairs
+from hypersphere.reproduce.experiment.face_searches import HELD_OUT, LFW, SEARCHED
 from hypersphere.reproduce.experiment.painted import IMAGES, UNSEEN, unseen_labels
 from hypersphere.training import Recipe, TrainingStopped, run_embedder
 
@@ -69,6 +70,7 @@ METRICS: Mapping[str, Metric] = {
     "similarity": Metric("mean similarity", digits=3),
     "sample margin": Metric("mean sample margin", digits=3),
     "class margin": Metric("class margin", "degrees"),
+    **{f"{name}, {people}": Metric(name, "%") for name in SEARCHED for people in (HELD_OUT, LFW)},
 }
 """The numbers that items show, by their names in a record."""
 Arrays = dict[str, npt.NDArray[Any]]

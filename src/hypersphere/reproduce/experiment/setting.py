@@ -35,7 +35,8 @@ class Setting:
         overrides: `key.sub=value` settings on top of the recipe.
         measure: `people`: pairs, searches and rankings of people never seen; `classes`: new images of the classes
             trained on, with margins; `features`: those and the features themselves; `lengths`: those, and the longest
-            over the shortest prototype after every step.
+            over the shortest prototype after every step. Of real faces: `verification`: pairs; `searches`: templates,
+            distractors and trials besides.
         data: `pocket` faces (`recipes/pocket/reproduce.toml`), `mnist` or `cifar10` (`recipes/real`), or real `faces`
             (`recipes/real/losses.toml`), whose runs are those of a record file.
 
@@ -53,9 +54,10 @@ class Setting:
 
     def key(self, seed: int) -> str:
         """What a run of this setting is filed under."""
-        if self.data == "faces":
-            return run_key(self.recipe(seed))
         recipe = self.recipe(seed)
+        if self.data == "faces":
+            run = run_key(recipe)
+            return run if self.measure == "verification" else digest({"recipe": run, "measure": self.measure})
         placeless = replace(recipe, data=replace(recipe.data, source=self.data))
         named = as_table(recipe) if self.data == "pocket" else digest(placeless)
         return digest({"recipe": named, "measure": self.measure, "version": _VERSION})

@@ -1,4 +1,4 @@
-"""NormFace on pocket faces: Fig. 8 and Tables 1, 2, 4."""
+"""NormFace on pocket faces: Fig. 8 and Tables 1, 4."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 from hypersphere.plots import Panel, draw_panels
 from hypersphere.reproduce.experiment.drawings import curve, draw_rows
 from hypersphere.reproduce.experiment.evidence import PEOPLE, Evidence, each, experiment
-from hypersphere.reproduce.experiment.setting import CENTER, SOFTMAX, Setting, people
+from hypersphere.reproduce.experiment.setting import SOFTMAX, Setting, people
 from hypersphere.reproduce.experiment.verdict import over_seeds
 from hypersphere.reproduce.outcome import Outcome
 
@@ -79,39 +79,6 @@ def normalised_or_not(evidence: Evidence) -> Outcome:
         sentence = f"normalising raises the accuracy of {row.replace('product', 'products')}"
         findings.append(evidence.better(SOFTMAX, SOFTMAX, "pairs", against=name, sentence=sentence))
     return Outcome(findings=findings, notes=[PEOPLE])
-
-
-_TABLE2 = {
-    "softmax, not normalised": SOFTMAX,
-    "softmax + center, not normalised": CENTER,
-    "softmax, features normalised": tuned("features normalised", "normface", "normalize=embeddings", "scale=16.0"),
-    "softmax, weights normalised": tuned("weights normalised", "normface", "normalize=prototypes", *_UNIT),
-    "softmax, both": _BOTH,
-    "softmax + center, both": _CENTERED[0.01],
-    "C-contrastive, both": tuned("C-contrastive alone", "c_contrastive", *_UNIT),
-    "C-triplet, both": tuned("C-triplet", "c_triplet", "negatives=hardest", *_UNIT),
-    "C-triplet + center, both": tuned("C-triplet + center", "c_triplet", "negatives=hardest", "center=true", *_UNIT),
-    "softmax + C-contrastive, both": _CONTRASTIVE[0.01],
-}
-
-
-@experiment("normface/table2", list(_TABLE2.values()))
-def fine_tuned(evidence: Evidence) -> Outcome:
-    """Table 2: losses with and without normalisation."""
-    findings = [
-        evidence.row(setting, "pairs", paper=evidence.printed(row, "accuracy")) for row, setting in _TABLE2.items()
-    ]
-    findings += [
-        evidence.better(setting, SOFTMAX, sentence=f"{row} is better than plain softmax")
-        for row, setting in _TABLE2.items()
-        if row.endswith(", both")
-    ]
-    settings = list(_TABLE2.values())
-    return Outcome(
-        findings=findings,
-        figures={"table2": lambda: draw_rows(evidence, settings, "pairs", "accuracy on unseen pairs, %")},
-        notes=[PEOPLE, _TUNED, "Softmax + dropout is left out: cnn4 has none."],
-    )
 
 
 _LIGHT = (

@@ -5,8 +5,10 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import torch
 from torch import Tensor
 
@@ -15,9 +17,17 @@ from hypersphere.geometry import normalize
 from hypersphere.plots import Line, Panel, draw_features, draw_panels
 from hypersphere.reproduce.experiment.digits import how, plane, plane_steps
 from hypersphere.reproduce.experiment.evidence import Evidence, experiment
+from hypersphere.reproduce.experiment.face_records import (
+    IMAGES_OF_CLASSES,
+    NORMS,
+    NOTE,
+    SEARCHES,
+    SOFTMAX,
+    searched,
+)
 from hypersphere.reproduce.experiment.mnist import open_digits
 from hypersphere.reproduce.experiment.record import Record
-from hypersphere.reproduce.experiment.record_folder import image_path
+from hypersphere.reproduce.experiment.record_folder import image_path, is_record_folder
 from hypersphere.reproduce.experiment.setting import Setting
 from hypersphere.reproduce.experiment.verdict import of_correlation, over_seeds
 from hypersphere.reproduce.job import Job
@@ -32,6 +42,7 @@ _TRIED = (
 _COUNTS = (5923, 6742, 5958, 6131, 5842, 5421, 5918, 6265, 5851, 5949)
 """MNIST's training images of every digit."""
 Features = tuple[str, Tensor, Tensor]
+Array = npt.NDArray[Any]
 _A_PICTURE = "a picture, whose meaning no number of the paper decides"
 
 
@@ -176,24 +187,51 @@ def larger_margin(evidence: Evidence) -> Outcome:
     )
 
 
-@experiment("sphereface/fig9", lambda job: [plane(job, "with bias", "softmax", "head.bias=true")])
+_LONGER = "classes with more samples have longer prototypes"
+_WHERE = {"faces": ("real faces", "; correlation with the logarithm"), "mnist": ("MNIST", ", which differ little")}
+
+
+def _lengths(job: Job) -> list[Setting]:
+    """Runs on real faces where the folder has them on record; on MNIST otherwise, or besides."""
+    faces = [searched(SOFTMAX)] if job.data is not None and (job.data / SEARCHES).is_file() else []
+    digits = [] if faces and not is_record_folder(job.data) else [plane(job, "with bias", "softmax", "head.bias=true")]
+    return [*digits, *faces]
+
+
+@experiment("sphereface/fig9", _lengths)
 def norms_and_counts(evidence: Evidence) -> Outcome:
-    """Fig. 9, its MNIST half: the length of a prototype against the number of samples of its class."""
-    job, (records,) = evidence.job, evidence.records.values()
-    path = image_path(job.data, "mnist")
-    counts = np.array(_COUNTS) if path is None else np.bincount(open_digits(path)[0].labels)
-    norms = [np.linalg.norm(record.arrays["prototypes"], axis=1) for record in records]
+    """Fig. 9: the length of a prototype against the number of samples of its class, on MNIST and on faces."""
+    job, path = evidence.job, image_path(evidence.job.data, "mnist")
+    findings, panels, notes = [], [], []
+    for setting, records in evidence.records.items():
+        if evidence.on(setting.data).stopped(setting):
+            findings.append(evidence.judged(None, "", [setting], sentence=f"{_LONGER}, on {_WHERE[setting.data][0]}"))
+            continue
+        if setting.data == "faces":
+            counts, norms = records[0].arrays[IMAGES_OF_CLASSES], [record.arrays[NORMS] for record in records]
+            notes.append(NOTE)
+        else:
+            counts = np.array(_COUNTS) if path is None else np.bincount(open_digits(path)[0].labels)
+            norms = [np.linalg.norm(record.arrays["prototypes"], axis=1) for record in records]
+            notes.append(how(job))
+        findings.append(_longer(evidence.on(setting.data), setting, counts, norms))
+        lines = [Line(f"seed {seed}", counts, norm, "o") for seed, norm in zip(job.seeds, norms, strict=False)]
+        x, y = "samples of the class", "length of its prototype"
+        panels.append(Panel(f"{_WHERE[setting.data][0]}, softmax", x, y, lines[:1], log_x=setting.data == "faces"))
+    return Outcome(findings=findings, figures={"fig9": lambda: draw_panels(panels, width=4.8, height=3.4)}, notes=notes)
+
+
+def _longer(evidence: Evidence, setting: Setting, counts: Array, norms: Sequence[Array]) -> Finding:
+    """That classes with more samples have longer prototypes; on faces, whose numbers differ much, their logarithm."""
+    numbers = np.log(counts) if setting.data == "faces" else counts
     with np.errstate(invalid="ignore"):
-        correlations = [float(np.corrcoef(counts, norm)[0, 1]) for norm in norms]
+        correlations = [float(np.corrcoef(numbers, norm.astype(np.float64))[0, 1]) for norm in norms]
     mean = sum(correlations) / len(correlations)
-    claim = evidence.judged(
+    where, note = _WHERE[setting.data]
+    return evidence.judged(
         of_correlation(mean, len(counts)),
         f"correlation {mean:.2f} (seeds: {', '.join(f'{r:.2f}' for r in correlations)})",
-        list(evidence.records),
-        sentence="classes with more samples have longer prototypes",
-        note=f"ten classes, which differ little here: {counts.min():,} to {counts.max():,} samples",
+        [setting],
+        sentence=f"{_LONGER}, on {where}",
+        note=f"{len(counts):,} classes of {counts.min():,} to {counts.max():,} samples{note}",
     )
-    lines = [Line(f"seed {seed}", counts, norm, "o") for seed, norm in zip(job.seeds, norms, strict=True)]
-    panel = Panel("MNIST, softmax", "samples of the class", "length of its prototype", lines)
-    figures = {"fig9": lambda: draw_panels([panel], width=4.8, height=3.4)}
-    return Outcome(findings=[claim], figures=figures, notes=[how(job)])

@@ -14,6 +14,7 @@ from hypersphere.reproduce.experiment.face_records import (
     COSFACE,
     NOTE,
     SETS,
+    SMALL,
     SOFTMAX,
     SPHEREFACE2,
     SPHEREFACE_R,
@@ -22,54 +23,72 @@ from hypersphere.reproduce.experiment.face_records import (
     rows,
 )
 from hypersphere.reproduce.experiment.setting import Setting
-from hypersphere.reproduce.experiment.verdict import over_seeds
+from hypersphere.reproduce.experiment.verdict import FITTED, exactly, over_seeds
 from hypersphere.reproduce.outcome import Finding, Outcome
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 _LFW = "accuracy on LFW, %"
-_OWN = "lambda = 0.7, r = 30, m = 0.4, t = 3 and the loss times 10, as released, unless a row says otherwise."
+OWN = "lambda = 0.7, r = 30, m = 0.4, t = 3 and the loss times 10, as released, unless a row says otherwise."
 
 
-def _sphereface2(title: str, **options: float) -> Setting:
+def sphereface2(title: str, **options: float) -> Setting:
     """SphereFace2 with other options than the recipe's."""
     return faces(title, "sphereface2", *(f"head.{name}={value!r}" for name, value in options.items()))
 
 
 def _bare(title: str, **options: float) -> Setting:
     """Without the bias and the margin, which come with AM."""
-    return _sphereface2(title, margin=0.0, power=1.0, **options).but(title, "head.bias=none")
+    return sphereface2(title, margin=0.0, power=1.0, **options).but(title, "head.bias=none")
 
 
 _PRINCIPLES = {
     "none": _bare("none", balance=0.999809, scale=1.0),
     "PN": _bare("PN", balance=0.999, scale=1.0),
     "PN, EH": _bare("PN, EH", balance=0.999),
-    "PN, EH, AM": _sphereface2("PN, EH, AM", power=1.0),
+    "PN, EH, AM": sphereface2("PN, EH, AM", power=1.0),
     "PN, EH, AM, SA": SPHEREFACE2.but("PN, EH, AM, SA"),
 }
 
 
-@experiment("sphereface2/table2", list(_PRINCIPLES.values()))
+_NAIVE = _bare("eq. 1", balance=0.5, scale=1.0).but("eq. 1", "head.loss_weight=2.0", *SMALL)
+"""The plain sum of binary cross-entropies: two equal weights of a half, twice."""
+
+
+def _fails_to_converge(evidence: Evidence) -> Finding:
+    """What sec. 3.1 says of eq. 1: a run stopped, or did not fit its training images."""
+    records = evidence.records[_NAIVE]
+    failed = [bool(record.stopped) or record.numbers["train accuracy"] < FITTED for record in records]
+    ends = [record.stopped or f"fits {record.numbers['train accuracy']:.1f} %" for record in records]
+    known = len(records) == len(evidence.job.seeds)
+    return Finding(
+        what="sec. 3.1: the naive binary classification (eq. 1) fails to converge (SFNet-4 at 16 x 16, 200 people)",
+        ours="; ".join(dict.fromkeys(ends)) if known else "not measured",
+        verdict=exactly(all(failed)) if known and len(set(failed)) == 1 else "undecided",
+    )
+
+
+@experiment("sphereface2/table2", [*_PRINCIPLES.values(), _NAIVE])
 def principles(evidence: Evidence) -> Outcome:
-    """Table 2: the principles, added in turn."""
+    """Table 2: the principles, added in turn; and eq. 1, which has none of them."""
     findings, steps = rows(evidence, _PRINCIPLES, "LFW"), list(_PRINCIPLES.values())
     for before, after, name in zip(steps, steps[1:], ("PN", "EH", "AM", "SA"), strict=False):
         findings += better(evidence, after, before, sentence=f"{name} raises accuracy")
+    findings.append(_fails_to_converge(evidence))
     return Outcome(
         findings=findings,
         figures={"table2": lambda: draw_rows(evidence, steps, "lfw", _LFW)},
         notes=[
             NOTE,
-            _OWN,
+            OWN,
             "lambda: (K - 1) / K, as in the paper's first row; then 0.999, as without a bias 0.7 pushes every sample "
             "away from all 5,241 prototypes (fit 1 %, or polar collapse at r = 1); then 0.7.",
         ],
     )
 
 
-_BY_BALANCE = {b: _sphereface2(f"lambda = {b:g}", balance=b, power=1.0) for b in (0.3, 0.5, 0.6, 0.7, 0.8, 0.9, 0.99)}
+_BY_BALANCE = {b: sphereface2(f"lambda = {b:g}", balance=b, power=1.0) for b in (0.3, 0.5, 0.6, 0.7, 0.8, 0.9, 0.99)}
 
 
 @experiment("sphereface2/table3", list(_BY_BALANCE.values()))
@@ -90,11 +109,11 @@ def balances(evidence: Evidence) -> Outcome:
         ]
         return draw_panels(panels)
 
-    return Outcome(findings=findings, figures={"table3": figure}, notes=[NOTE, _OWN])
+    return Outcome(findings=findings, figures={"table3": figure}, notes=[NOTE, OWN])
 
 
 _TABLE4 = {
-    (b, t): _sphereface2(f"lambda = {b:g}, t = {t:g}", balance=b, power=t)
+    (b, t): sphereface2(f"lambda = {b:g}, t = {t:g}", balance=b, power=t)
     for b in (0.6, 0.7, 0.8)
     for t in (1.0, 2.0, 3.0)
 }
@@ -110,11 +129,11 @@ def adjustment_by_balance(evidence: Evidence) -> Outcome:
         for t in (2.0, 3.0):
             findings += better(evidence, _TABLE4[balance, t], _TABLE4[balance, 1.0])
     figures = {"table4": lambda: draw_rows(evidence, settings, "lfw", _LFW)}
-    return Outcome(findings=findings, figures=figures, notes=[NOTE, _OWN])
+    return Outcome(findings=findings, figures=figures, notes=[NOTE, OWN])
 
 
 _UNIT = "head.prototype_norm=1.0"
-_LOSSES = {
+LOSSES = {
     "Softmax Loss": SOFTMAX,
     "Coco Loss": faces("Coco", "coco", "head.scale=30.0", _UNIT),
     "SphereFace": SPHEREFACE_R,
@@ -129,20 +148,20 @@ _RIVALS = (
 )
 
 
-@experiment("sphereface2/table5", [*_LOSSES.values(), SPHEREFACE2])
+@experiment("sphereface2/table5", [*LOSSES.values(), SPHEREFACE2])
 def other_losses(evidence: Evidence) -> Outcome:
     """Table 5: SphereFace2 beside seven other losses."""
-    table = {**_LOSSES, "SphereFace2": SPHEREFACE2}
+    table = {**LOSSES, "SphereFace2": SPHEREFACE2}
     findings, settings = rows(evidence, table, "LFW"), list(table.values())
-    for setting in _LOSSES.values():
+    for setting in LOSSES.values():
         findings += better(evidence, SPHEREFACE2, setting)
     figures = {"table5": lambda: draw_rows(evidence, settings, "lfw", _LFW)}
-    return Outcome(findings=findings, figures=figures, notes=[NOTE, _OWN, _RIVALS])
+    return Outcome(findings=findings, figures=figures, notes=[NOTE, OWN, _RIVALS])
 
 
-_SCALES = {r: _sphereface2(f"r = {r:g}", scale=r) for r in (20.0, 30.0, 40.0, 50.0)}
-_SIZES = {m: _sphereface2(f"m = {m:g}", margin=m) for m in (0.2, 0.3, 0.4, 0.5)}
-_TS = {t: _sphereface2(f"t = {t:g}", power=t) for t in (0.5, 0.7, 1.0, 2.0, 3.0, 5.0)}
+_SCALES = {r: sphereface2(f"r = {r:g}", scale=r) for r in (20.0, 30.0, 40.0, 50.0)}
+_SIZES = {m: sphereface2(f"m = {m:g}", margin=m) for m in (0.2, 0.3, 0.4, 0.5)}
+_TS = {t: sphereface2(f"t = {t:g}", power=t) for t in (0.5, 0.7, 1.0, 2.0, 3.0, 5.0)}
 _GROUPS = {"r": _SCALES, "m": _SIZES, "t": _TS}
 
 
@@ -161,35 +180,35 @@ def ablations(evidence: Evidence) -> Outcome:
         ]
         return draw_panels(panels)
 
-    return Outcome(findings=findings, figures={"table11": figure}, notes=[NOTE, _OWN])
+    return Outcome(findings=findings, figures={"table11": figure}, notes=[NOTE, OWN])
 
 
-_TYPES = {
+TYPES = {
     "SphereFace2-C": SPHEREFACE2.but("SphereFace2-C"),
     "SphereFace2-A": faces("SphereFace2-A", "sphereface2", "head.margin_type=a"),
     "SphereFace2-M": faces("SphereFace2-M", "sphereface2", "head.margin_type=m"),
 }
 
 
-@experiment("sphereface2/table14", [*_LOSSES.values(), *_TYPES.values()])
+@experiment("sphereface2/table14", [*LOSSES.values(), *TYPES.values()])
 def margin_types(evidence: Evidence) -> Outcome:
     """Table 14: the margin types C, A and M."""
-    table = {**_LOSSES, **_TYPES}
+    table = {**LOSSES, **TYPES}
     findings = rows(evidence, table, "LFW")
     for outcome, where in SETS.items():
-        own = np.array([evidence.values(setting, outcome) for setting in _TYPES.values()])
+        own = np.array([evidence.values(setting, outcome) for setting in TYPES.values()])
         among, gains = np.ptp(own, axis=0), own.min(0) - evidence.values(SOFTMAX, outcome)
         text = (
             f"differ by up to {', '.join(f'{x:.2f}' for x in among)} points, gain at least "
             f"{', '.join(f'{x:.2f}' for x in gains)}, by seed"
         )
         said = f"C, A and M differ by less among themselves than they gain on softmax, {where}"
-        findings.append(evidence.judged(over_seeds(gains - among), text, [SOFTMAX, *_TYPES.values()], sentence=said))
-    for setting in _TYPES.values():
+        findings.append(evidence.judged(over_seeds(gains - among), text, [SOFTMAX, *TYPES.values()], sentence=said))
+    for setting in TYPES.values():
         findings += better(evidence, setting, SOFTMAX)
     settings = list(table.values())
     figures = {"table14": lambda: draw_rows(evidence, settings, "lfw", _LFW)}
-    notes = [NOTE, _OWN, _RIVALS, "Margins are the paper's: 0.4, 0.5, 1.7."]
+    notes = [NOTE, OWN, _RIVALS, "Margins are the paper's: 0.4, 0.5, 1.7."]
     return Outcome(findings=findings, figures=figures, notes=notes)
 
 

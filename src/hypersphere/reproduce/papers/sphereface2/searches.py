@@ -1,0 +1,186 @@
+"""SphereFace2 on templates and among distractors: Fig. 9 and Tables 6, 7, 8, 12, 15, 16."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from hypersphere.reproduce.experiment.drawings import draw_rows
+from hypersphere.reproduce.experiment.evidence import Evidence, experiment, gain_of
+from hypersphere.reproduce.experiment.face_records import ARCFACE, COSFACE, SPHEREFACE2, searched
+from hypersphere.reproduce.experiment.face_searches import HELD_OUT, LFW
+from hypersphere.reproduce.experiment.search_findings import (
+    DISTRACTORS,
+    PLACES,
+    TEMPLATES,
+    draw_search_curves,
+    search_better,
+    search_rows,
+)
+from hypersphere.reproduce.experiment.setting import Setting
+from hypersphere.reproduce.outcome import Finding, Outcome
+from hypersphere.reproduce.papers.sphereface2.real_faces import LOSSES, OWN, TYPES, sphereface2
+
+_PEOPLE = (HELD_OUT, LFW)
+_LOW = {
+    HELD_OUT: ("TAR at FAR 1e-4", "TAR at FAR 1e-3", "TPIR at FPIR 1e-1"),
+    LFW: ("TAR at FAR 1e-5", "TAR at FAR 1e-4", "TAR at FAR 1e-3", "TPIR at FPIR 1e-2", "TPIR at FPIR 1e-1"),
+}
+"""What so many people can measure."""
+_OURS = searched(SPHEREFACE2)
+_RIVALS = {row: searched(LOSSES[row]) for row in ("SphereFace", "CosFace", "ArcFace", "Circle Loss")}
+_TABLE = {**_RIVALS, "SphereFace2": _OURS}
+
+
+def _columns(names: Sequence[str]) -> dict[str, str]:
+    """The paper's columns are called as the measures are."""
+    return {name: name for name in names}
+
+
+def _templates(
+    evidence: Evidence,
+    table: Mapping[str, Setting],
+    people: str,
+    label: str,
+    *,
+    claimed: Sequence[tuple[Setting, Setting]],
+    names: Sequence[str],
+) -> Outcome:
+    """A table of IJB: its rows, and of pairs of settings that the first is better by some measures."""
+    settings, shown = list(table.values()), f"TAR at FAR 1e-4, {people}"
+    findings = search_rows(evidence, table, _columns([*_LOW[people], "rank-1"]), [people])
+    for better, worse in claimed:
+        findings += search_better(evidence, better, worse, names, [people])
+    return Outcome(
+        findings=findings,
+        figures={label: lambda: draw_rows(evidence, settings, shown, f"{shown}, %")},
+        notes=[TEMPLATES, OWN],
+    )
+
+
+def _beside_others(evidence: Evidence, people: str, label: str) -> Outcome:
+    claimed = [(_OURS, rival) for rival in _RIVALS.values()]
+    return _templates(evidence, _TABLE, people, label, claimed=claimed, names=_LOW[people])
+
+
+@experiment("sphereface2/table6", list(_TABLE.values()))
+def first_templates(evidence: Evidence) -> Outcome:
+    """Table 6: IJB-B."""
+    return _beside_others(evidence, HELD_OUT, "table6")
+
+
+@experiment("sphereface2/table7", list(_TABLE.values()))
+def second_templates(evidence: Evidence) -> Outcome:
+    """Table 7: IJB-C."""
+    return _beside_others(evidence, LFW, "table7")
+
+
+@experiment("sphereface2/fig9", list(_TABLE.values()))
+def curves(evidence: Evidence) -> Outcome:
+    """Fig. 9: ROC curves of templates; judged at a FAR of 1e-4."""
+    name, settings = "TAR at FAR 1e-4", list(_TABLE.values())
+    findings = search_rows(evidence, _TABLE, {name: ""}, _PEOPLE)
+    for rival in _RIVALS.values():
+        findings += search_better(evidence, _OURS, rival, [name], _PEOPLE)
+    return Outcome(
+        findings=findings,
+        figures={"fig9": lambda: draw_search_curves(evidence, settings, _PEOPLE, cmc=False, roc="template ROC")},
+        notes=[TEMPLATES, OWN],
+    )
+
+
+_RANK, _TAR = "rank-1 among distractors", "TAR at FAR 1e-6 among distractors"
+
+
+@experiment("sphereface2/table8", list(_TABLE.values()))
+def distractors(evidence: Evidence) -> Outcome:
+    """Table 8: MegaFace, without its refined labels."""
+    findings = search_rows(evidence, _TABLE, {_RANK: "rank-1", _TAR: "TAR at FAR 1e-6"}, _PEOPLE)
+    for rival in _RIVALS.values():
+        findings += search_better(evidence, _OURS, rival, [_RANK, _TAR], _PEOPLE)
+    settings, label = list(_TABLE.values()), f"{_RANK} {LFW}, %"
+    return Outcome(
+        findings=findings,
+        figures={"table8": lambda: draw_rows(evidence, settings, f"{_RANK}, {LFW}", label)},
+        notes=[
+            DISTRACTORS,
+            OWN,
+            "There are no lists of wrong labels of these faces: no refined columns.",
+        ],
+    )
+
+
+_ADJUSTED = {
+    "CosFace w/o SA": searched(COSFACE.but("CosFace w/o SA")),
+    "CosFace w/ SA": searched(COSFACE.but("CosFace w/ SA", "head.power=3.0")),
+    "ArcFace w/o SA": searched(ARCFACE.but("ArcFace w/o SA")),
+    "ArcFace w/ SA": searched(ARCFACE.but("ArcFace w/ SA", "head.power=3.0")),
+    "SphereFace2 w/o SA": searched(sphereface2("SphereFace2 w/o SA", power=1.0)),
+    "SphereFace2": _OURS,
+}
+
+
+@experiment("sphereface2/table12", list(_ADJUSTED.values()))
+def adjusted(evidence: Evidence) -> Outcome:
+    """Table 12: the similarity adjustment (t = 3) for CosFace and ArcFace."""
+    findings = []
+    for people, name in ((HELD_OUT, "IJB-B"), (LFW, "IJB-C")):
+        columns = {measure: f"{name} {_short(measure)}" for measure in _LOW[people]}
+        for row, setting in _ADJUSTED.items():
+            known = columns if row in evidence.job.entry.rows else dict.fromkeys(columns, "")
+            findings += search_rows(evidence, {row: setting}, known, [people])
+    for people in _PEOPLE:
+        for rival in ("CosFace", "ArcFace"):
+            findings += [_gains_more(evidence, rival, measure, people) for measure in _LOW[people]]
+            findings += search_better(evidence, _OURS, _ADJUSTED[f"{rival} w/ SA"], _LOW[people], [people])
+    settings, shown = list(_ADJUSTED.values()), f"TAR at FAR 1e-4, {LFW}"
+    return Outcome(
+        findings=findings,
+        figures={"table12": lambda: draw_rows(evidence, settings, shown, f"{shown}, %")},
+        notes=[TEMPLATES, OWN],
+    )
+
+
+def _short(measure: str) -> str:
+    """As the table's columns abbreviate a rate: the first of each kind in full."""
+    return {
+        "TAR at FAR 1e-4": "1e-4",
+        "TAR at FAR 1e-3": "1e-3",
+        "TPIR at FPIR 1e-1": "FPIR 1e-1",
+    }.get(measure, measure)
+
+
+def _gains_more(evidence: Evidence, rival: str, measure: str, people: str) -> Finding:
+    """That the adjustment brings SphereFace2 more than a rival."""
+    outcome = f"{measure}, {people}"
+    without, with_, own = _ADJUSTED[f"{rival} w/o SA"], _ADJUSTED[f"{rival} w/ SA"], _ADJUSTED["SphereFace2 w/o SA"]
+    settings, gain = (without, with_, own, _OURS), None
+    if not any(evidence.stopped(setting) for setting in settings):
+        theirs = evidence.decisions(with_, outcome) - evidence.decisions(without, outcome)
+        ours = evidence.decisions(_OURS, outcome) - evidence.decisions(own, outcome)
+        gain = gain_of(theirs, ours, evidence.subjects(_OURS, outcome))
+    said = f"the adjustment brings SphereFace2 more than {rival}: {measure} {PLACES[people]}"
+    return evidence.judged(gain, gain.text() if gain else "", settings, sentence=said)
+
+
+_TYPED = {
+    "CosFace": searched(COSFACE),
+    "ArcFace": searched(ARCFACE),
+    **{row: searched(setting) for row, setting in TYPES.items()},
+}
+
+
+def _margin_types(evidence: Evidence, people: str, label: str) -> Outcome:
+    claimed = [(_TYPED[row], _TYPED[rival]) for row in TYPES for rival in ("CosFace", "ArcFace")]
+    return _templates(evidence, _TYPED, people, label, claimed=claimed, names=_LOW[people][:2])
+
+
+@experiment("sphereface2/table15", list(_TYPED.values()))
+def first_margin_types(evidence: Evidence) -> Outcome:
+    """Table 15: the margin types on IJB-B."""
+    return _margin_types(evidence, HELD_OUT, "table15")
+
+
+@experiment("sphereface2/table16", list(_TYPED.values()))
+def second_margin_types(evidence: Evidence) -> Outcome:
+    """Table 16: the margin types on IJB-C."""
+    return _margin_types(evidence, LFW, "table16")
