@@ -19,6 +19,7 @@ from hypersphere.training.recipe import Recipe
 from hypersphere.training.validation import UnseenPairs
 
 _FARS = (1e-2, 1e-3)
+_MEASURES = ("scores", "numbers", "arrays")
 
 
 @dataclass(frozen=True)
@@ -71,7 +72,7 @@ class RunRecord:
     Args:
         cell: what it is called in the table.
         seed: of the run.
-        recipe: `run_key` of its recipe.
+        recipe: `run_key` of its recipe, or what else it is filed under.
         stopped: why training ended early; then nothing was measured.
         train_accuracy: share of its own training images, without augmentation, that the head puts in their class.
         norm: mean length of their embeddings.
@@ -134,8 +135,8 @@ class RecordFile:
 
 
 def _table(record: RunRecord) -> dict[str, Any]:
-    """The fields of a record, without numbers and arrays where there are none."""
-    return {name: value for name, value in asdict(record).items() if value or name not in ("numbers", "arrays")}
+    """The fields of a record, without those of measures that it does not have."""
+    return {name: value for name, value in asdict(record).items() if value or name not in _MEASURES}
 
 
 def _from_base64(text: str) -> bytes:
@@ -148,9 +149,12 @@ def _from_base64(text: str) -> bytes:
 def _parse(line: str, where: str) -> RunRecord:
     try:
         table = parse_json(line, "its text")
-        if not isinstance(table, dict) or "scores" not in table:
-            raise ValueError("expected a table with scores")
-        return build(RunRecord, table)
+        if not isinstance(table, dict):
+            raise ValueError("expected a table")
+        record = build(RunRecord, table)
+        for stored in record.arrays.values():
+            stored.array()
+        return record
     except ValueError as error:
         raise ValueError(f"{where}: no record of a run ({error})") from None
 
