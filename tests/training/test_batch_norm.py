@@ -62,7 +62,7 @@ def test_statistics_lag_while_they_remember_their_start() -> None:
 def test_the_statistics_of_a_moving_average_are_those_of_its_weights(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("hypersphere.training.trainer.is_lagging", lambda _: False)
+    monkeypatch.setattr("hypersphere.training.batch_norm.is_lagging", lambda _: False)
     settings = ("train.steps=60", "train.ema=0.97", "optimizer.lr=0.1", "schedule.name=constant", "schedule.warmup=0")
     trained = make(tmp_path, "mended", *settings).run()
     assert trained.statistics_batches == 0
@@ -81,7 +81,7 @@ def test_a_short_run_embeds_as_it_was_trained(
     trained = make(tmp_path, "mended", *settings).run()
     assert trained.statistics_batches == 12
     mended = agreement(trained)
-    monkeypatch.setattr("hypersphere.training.trainer.is_lagging", lambda _: False)
+    monkeypatch.setattr("hypersphere.training.batch_norm.is_lagging", lambda _: False)
     monkeypatch.setattr("hypersphere.training.trainer.keeps_statistics", lambda _: False)
     plain = make(tmp_path, "plain", *settings).run()
     assert plain.statistics_batches == 0
