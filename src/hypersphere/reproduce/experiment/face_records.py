@@ -123,7 +123,8 @@ def face_runs(
 
     Args:
         settings, seeds, jobs, device, progress, announce: as of `train_runs`.
-        folder: with `results.jsonl` and `subjects.npz`, or with the faces: `faces.tar`, `lfw-pairs.txt`, `lfw112.tar`.
+        folder: with `results.jsonl`, `searches.jsonl` and `subjects.npz`, or with the faces: `faces.tar`,
+            `lfw-pairs.txt`, `lfw112.tar`.
     """
     wanted = unique((setting for setting in settings if setting.data == "faces"), seeds)
     if not wanted:
