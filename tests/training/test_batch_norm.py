@@ -69,7 +69,7 @@ def test_the_statistics_of_a_moving_average_are_those_of_its_weights(
     make(tmp_path, "stopped", *settings).run(until=30)
     make(tmp_path, "stopped", *settings).run()
     assert same(final(tmp_path / "stopped"), final(trained.folder))
-    monkeypatch.setattr("hypersphere.training.trainer.keeps_statistics", lambda _: False)
+    monkeypatch.setattr("hypersphere.training.batch_norm.keeps_statistics", lambda _: False)
     assert agreement(trained) > 0.98
     assert agreement(make(tmp_path, "plain", *settings).run()) < agreement(trained) - 0.02
 
@@ -82,7 +82,7 @@ def test_a_short_run_embeds_as_it_was_trained(
     assert trained.statistics_batches == 12
     mended = agreement(trained)
     monkeypatch.setattr("hypersphere.training.batch_norm.is_lagging", lambda _: False)
-    monkeypatch.setattr("hypersphere.training.trainer.keeps_statistics", lambda _: False)
+    monkeypatch.setattr("hypersphere.training.batch_norm.keeps_statistics", lambda _: False)
     plain = make(tmp_path, "plain", *settings).run()
     assert plain.statistics_batches == 0
     assert mended > 0.98
