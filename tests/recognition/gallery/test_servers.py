@@ -1,6 +1,7 @@
 """Galleries on servers under faults: a server that is not there, one that is killed, rows that somebody has changed."""
 
 import socket
+import time
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -65,6 +66,16 @@ def test_a_killed_server_is_no_missing_match_and_loses_nothing(server: Server) -
         assert [found[0].subject for found in gallery.search(rows[:3], 1)] == ["p0", "p1", "p2"]
         gallery.enroll("late", rows[3], key="late")
         assert gallery.info().size == 4
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(400)
+def test_milvus_does_not_hang_up_on_a_quiet_client(milvus: Server, capfd: pytest.CaptureFixture[str]) -> None:
+    with open_gallery(milvus.address_of("quiet"), contract=CONTRACT, create=True) as gallery:
+        gallery.enroll("ada", units(1)[0])
+        time.sleep(200)
+        assert gallery.info().size == 1
+    assert "too_many_pings" not in capfd.readouterr().err
 
 
 def change(server: Server, gallery: Gallery, column: str) -> None:

@@ -35,6 +35,8 @@ from hypersphere.recognition.gallery.server_gallery import ServerGallery, read_c
 from hypersphere.recognition.gallery.stored_template import Record, audit_digest
 
 _CONNECT_SECONDS = 1.0
+_PING = {"grpc.keepalive_time_ms": 330_000}
+"""Seldom enough for a gRPC server's own limit of one in 300 s, beyond which it hangs up; pymilvus pings every 10 s."""
 _ANSWER_SECONDS = 60.0
 _BATCH = 1000
 _MOST = 16384
@@ -351,7 +353,9 @@ class MilvusGallery(ServerGallery):
 
     def _connect(self) -> Any:
         host, port = self._place
-        client = self._milvus.MilvusClient(uri=f"http://{host}:{port}", token=self._token, timeout=_CONNECT_SECONDS)
+        client = self._milvus.MilvusClient(
+            uri=f"http://{host}:{port}", token=self._token, timeout=_CONNECT_SECONDS, grpc_options=_PING
+        )
         if client.has_collection(self._name):
             for name in (self._trail, self._name):
                 client.load_collection(name)
