@@ -38,6 +38,8 @@ def broken_links(page: Path) -> list[str]:
             continue
         if not target.exists():
             wrong.append(f"{page.name}: {link}: no such file")
+        elif target.is_dir():
+            wrong.append(f"{page.name}: {link}: a folder, which the site cannot show")
         elif anchor and anchor not in anchors(target.resolve()):
             wrong.append(f"{page.name}: {link}: no such heading")
     return wrong
