@@ -38,9 +38,7 @@ def test_links_lead_somewhere(tmp_path: Path) -> None:
         "[a](other.md#two-words) [b](other.md#a_b-c) ![c](other.md#two-words-1) [d](https://x.y) `[e](f)`\n"
     )
     assert check_links.broken_links(page) == []
-    page.write_text(
-        "# One\n[a](other.md#two-words-2) [b](gone.md) [c](#one) [d](#two) [](.)\n```\n[e](gone.md)\n```\n"
-    )
+    page.write_text("# One\n[a](other.md#two-words-2) [b](gone.md) [c](#one) [d](#two) [](.)\n```\n[e](gone.md)\n```\n")
     assert check_links.broken_links(page) == [
         "page.md: other.md#two-words-2: no such heading",
         "page.md: gone.md: no such file",
