@@ -174,7 +174,7 @@ def test_polar_collapse_is_detected(path: Path, tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_ampface_without_the_relu_collapses_and_is_stopped(tmp_path: Path) -> None:
-    settings = ["head.wrong_class_relu=false", "head.margin=0.35", "train.epochs=2"]
+    settings = ["head.wrong_class_relu=false", "head.margin=0.35", "train.epochs=2", "train.log_every=4"]
     with pytest.raises(TrainingStopped, match="polar collapse"):
         Trainer(load_recipe(Path("recipes/pocket/ampface.toml"), settings), tmp_path / "run").run()
     whole = load_recipe(Path("recipes/pocket/ampface.toml"), ["train.epochs=2"])
