@@ -141,7 +141,7 @@ def test_the_report(client: TestClient, recognizer: Recognizer) -> None:
     ]
     np.testing.assert_allclose(report["spread"]["fmr"], calibration.curve.fmr)
     assert report["contract"] == calibration.contract
-    assert report["detector"] == "ByWidth"
+    assert report["detector"] == "by width"
 
 
 def test_the_projection_keeps_what_three_axes_hold(client: TestClient, recognizer: Recognizer) -> None:

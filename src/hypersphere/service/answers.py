@@ -226,9 +226,7 @@ def model_report(recognizer: Recognizer) -> ModelReport:
         input_size=contract.input_size,
         dim=contract.width,
         alignment=contract.alignment or "",
-        detector="none: photos are aligned crops"
-        if recognizer.detector is None
-        else type(recognizer.detector).__name__,
+        detector="none: photos are aligned crops" if recognizer.detector is None else recognizer.detector.name,
         table=calibration.table,
         searches=calibration.searches,
         llr=calibration.llr,
