@@ -23,12 +23,17 @@ class Cost:
     mebibytes: float
 
 
+def fork() -> int:
+    """As os.fork, without the warning that other threads are not in the child."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)
+        return os.fork()
+
+
 def forked(work: Callable[[], T]) -> T:
     """What a work returns in a forked process; what it raises there is an AssertionError here."""
     reader, writer = os.pipe()
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", DeprecationWarning)  # that other threads are not in the child
-        child = os.fork()
+    child = fork()
     if child == 0:
         try:
             found: tuple[bool, object] = (True, work())

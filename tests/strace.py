@@ -6,11 +6,12 @@ import re
 import shutil
 import subprocess
 import traceback
-import warnings
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+
+from tests.limits import fork
 
 _CALLS = "openat,pwrite64,pwritev,write,writev,fsync,fdatasync,ftruncate,link,linkat,unlink,unlinkat,rename"
 _TEXT = re.compile(r'[<"]((?:\\x[0-9a-f]{2})*)[>"]')
@@ -20,9 +21,7 @@ needs_strace = pytest.mark.skipif(shutil.which("strace") is None, reason="no str
 def record(work: Callable[[], None], log: Path) -> list[str]:
     """The calls that a forked process makes while it works, as strace writes them."""
     reader, writer = os.pipe()
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", DeprecationWarning)  # that other threads are not in the child
-        child = os.fork()
+    child = fork()
     if child == 0:
         try:
             ctypes.CDLL(None).prctl(0x59616D61, ctypes.c_ulong(-1))  # let strace watch, where a system forbids it

@@ -1,9 +1,17 @@
 """A recipe of a few seconds, and what its runs are compared by."""
 
 from pathlib import Path
+from typing import Any
 
+import pytest
 import torch
 
+from hypersphere.data import InMemory
+from hypersphere.distributed import World
+from hypersphere.pocket import PocketFaces
+from hypersphere.training import Trainer, load_recipe
+
+NO_GPU = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
 RECIPE = """
 about = "a small run"
 [data]
@@ -32,6 +40,21 @@ batch_size = 12
 log_every = 3
 checkpoint_every = 4
 """
+
+
+def on_gpu(test: Any) -> Any:
+    """Mark a test that needs a GPU."""
+    return pytest.mark.gpu(NO_GPU(test))
+
+
+def held_trainer(folder: Path, settings: tuple[str, ...], *, device: str, graph: bool) -> Trainer:
+    """A run of a tiny network on 40 painted faces that are held on the device."""
+    data = ("data.identities=4", "data.images_per_identity=10", "data.size=[16, 16]")
+    network = ("backbone.name=cnn4", "backbone.dim=8", "head.engine=dense")
+    recipe = load_recipe("pocket/faces", [*data, *network, *settings])
+    faces = PocketFaces(num_identities=4, images_per_identity=10, size=(16, 16))
+    world = World(device=torch.device(device))
+    return Trainer(recipe, folder, world=world, source=InMemory(faces, device), graph=graph)
 
 
 def final(folder: Path) -> dict[str, object]:

@@ -7,28 +7,15 @@ from typing import Any
 import pytest
 import torch
 
-from hypersphere.data import InMemory
-from hypersphere.distributed import World
-from hypersphere.pocket import PocketFaces
-from hypersphere.training import Trainer, load_recipe
+from hypersphere.training import Trainer
 from hypersphere.training.step_graph import capture
+from tests.training.small import held_trainer, on_gpu
 
-DATA = ("data.identities=4", "data.images_per_identity=10", "data.size=[16, 16]")
 RUN = ("train.steps=12", "train.batch_size=16", "optimizer.lr=0.05")
-SETTINGS = (*DATA, *RUN, "backbone.name=cnn4", "backbone.dim=8", "head.engine=dense")
-NO_GPU = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
-
-
-def on_gpu(test: Any) -> Any:
-    """Mark a test that needs a GPU."""
-    return pytest.mark.gpu(NO_GPU(test))
 
 
 def trainer(folder: Path, *settings: str, device: str = "cpu", graph: bool = True) -> Trainer:
-    recipe = load_recipe("pocket/faces", [*SETTINGS, *settings])
-    faces = PocketFaces(num_identities=4, images_per_identity=10, size=(16, 16))
-    world = World(device=torch.device(device))
-    return Trainer(recipe, folder, world=world, source=InMemory(faces, device), graph=graph)
+    return held_trainer(folder, (*RUN, *settings), device=device, graph=graph)
 
 
 def test_a_step_on_the_cpu_is_no_graph(tmp_path: Path) -> None:

@@ -1,18 +1,14 @@
 """Whole steps from tables on the device: the same run, bit for bit, as images loaded and rates set step by step."""
 
 from pathlib import Path
-from typing import Any
 
 import pytest
 import torch
 
-from hypersphere.data import InMemory
-from hypersphere.distributed import World
-from hypersphere.pocket import PocketFaces
-from hypersphere.training import Trainer, load_recipe, whole_step
+from hypersphere.training import Trainer, whole_step
 from hypersphere.training.whole_step import WholeStep
+from tests.training.small import held_trainer, on_gpu
 
-DATA = ("data.identities=4", "data.images_per_identity=10", "data.size=[16, 16]")
 RUN = (
     "train.steps=20",
     "train.batch_size=16",
@@ -22,7 +18,6 @@ RUN = (
     "train.log_every=7",
 )
 CHANGES = ("augment.flip=0.5", "augment.shift=1.0", "augment.max_shift=2", "augment.photometric=0.5")
-SETTINGS = (*DATA, *RUN, *CHANGES, "backbone.name=cnn4", "backbone.dim=8", "head.engine=dense")
 HEADS = (
     ("head.name=softmax", "train.checkpoint_every=9"),
     ("head.name=sphereface", "head.anneal={gamma=1.0}", "optimizer.max_grad_norm=1.0"),
@@ -34,19 +29,10 @@ HEADS = (
     ),
 )
 MIXED = ("head.name=softmax", "train.mixup=0.4")
-NO_GPU = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
-
-
-def on_gpu(test: Any) -> Any:
-    """Mark a test that needs a GPU."""
-    return pytest.mark.gpu(NO_GPU(test))
 
 
 def trainer(folder: Path, *settings: str, device: str = "cpu", graph: bool = False) -> Trainer:
-    recipe = load_recipe("pocket/faces", [*SETTINGS, *settings])
-    faces = PocketFaces(num_identities=4, images_per_identity=10, size=(16, 16))
-    world = World(device=torch.device(device))
-    return Trainer(recipe, folder, world=world, source=InMemory(faces, device), graph=graph)
+    return held_trainer(folder, (*RUN, *CHANGES, *settings), device=device, graph=graph)
 
 
 def weights(run: Trainer) -> list[torch.Tensor]:

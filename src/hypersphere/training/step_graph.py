@@ -14,7 +14,18 @@ from hypersphere.training.recipe import Recipe
 
 Gradients = Callable[[Tensor, Tensor], tuple[Tensor, Tensor]]
 Result = TypeVar("Result")
-_WARM_UP = 3
+WARM_UP = 3
+"""Steps that are taken as usual before one is captured."""
+
+
+def on_own_stream(step: Callable[[], Result]) -> Result:
+    """Take a step as usual, on a stream of its own, as torch asks before a capture."""
+    current, own = torch.cuda.current_stream(), torch.cuda.Stream()  # type: ignore[no-untyped-call]
+    own.wait_stream(current)
+    with torch.cuda.stream(own):
+        result = step()
+    current.wait_stream(own)
+    return result
 
 
 def capture(step: Callable[[], Result]) -> tuple[torch.cuda.CUDAGraph, Result]:
@@ -76,9 +87,9 @@ class StepGraph:
         """Leave the gradients of a batch in the parameters; return its loss and embeddings, until the next call."""
         if len(images) != self.batch_size:
             return self._compute(images, labels)
-        if self.warmed < _WARM_UP:
+        if self.warmed < WARM_UP:
             self.warmed += 1
-            return self._on_another_stream(images, labels)
+            return on_own_stream(lambda: self._compute(images, labels))
         if self.graph is None:
             self._capture(images, labels)
         assert self.graph is not None
@@ -96,15 +107,6 @@ class StepGraph:
             parameter.grad = None
         loss, embeddings = self.gradients(images, labels)
         return loss.detach(), embeddings.detach()
-
-    def _on_another_stream(self, images: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
-        """Compute as usual, on a stream of its own, as torch asks before a capture."""
-        current, own = torch.cuda.current_stream(), torch.cuda.Stream()  # type: ignore[no-untyped-call]
-        own.wait_stream(current)
-        with torch.cuda.stream(own):
-            result = self._compute(images, labels)
-        current.wait_stream(own)
-        return result
 
     def _capture(self, images: Tensor, labels: Tensor) -> None:
         """Make the graph of a step: its gradients lie where they will always lie."""

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from hypersphere.data import InMemory, draw_mixup
 from hypersphere.optim import RowSGD
 from hypersphere.training.loading import mix_seed
-from hypersphere.training.step_graph import capture, check_graph
+from hypersphere.training.step_graph import WARM_UP, capture, check_graph, on_own_stream
 
 if TYPE_CHECKING:
     from hypersphere.training.trainer import Trainer
@@ -19,7 +19,6 @@ if TYPE_CHECKING:
 Stepped = tuple[Tensor, Tensor, Tensor]
 _BLOCK = 64
 """Steps whose choice of images, random numbers and learning rates are sent to the device at once."""
-_WARM_UP = 3
 
 
 def make_whole_step(trainer: Trainer) -> WholeStep | None:
@@ -77,7 +76,7 @@ class WholeStep:
         """
         if not self.first <= step < self.end:
             self._send(step, min(step + _BLOCK, stop))
-        if self.trainer.device.type != "cuda" or self.taken < _WARM_UP:
+        if self.trainer.device.type != "cuda" or self.taken < WARM_UP:
             self.result = self._apart()
         else:
             if self.graph is None:
@@ -141,16 +140,9 @@ class WholeStep:
         return loss.detach(), embeddings.detach(), labels
 
     def _apart(self) -> Stepped:
-        """Take a step as usual; on a GPU on a stream of its own, as torch asks before a capture."""
+        """Take a step as usual."""
         self.trainer.set_training()
-        if self.trainer.device.type != "cuda":
-            return self._step()
-        current, own = torch.cuda.current_stream(), torch.cuda.Stream()  # type: ignore[no-untyped-call]
-        own.wait_stream(current)
-        with torch.cuda.stream(own):
-            result = self._step()
-        current.wait_stream(own)
-        return result
+        return on_own_stream(self._step) if self.trainer.device.type == "cuda" else self._step()
 
     def _capture(self) -> None:
         self.trainer.set_training()
