@@ -111,7 +111,9 @@ REAL_FACES = {
         "sfnet10-sst-flips": "SST, flips alone",
         "sfnet10-sst": "SST + augmentation",
         "sfnet10-sst-80": "the same, 80 epochs",
-        "iresnet18": "IResNet-18, 50 epochs",
+        "iresnet18": "IResNet-18, CosFace, 50 epochs",
+        "iresnet18-scale16": "the same, scale 16, margin 0.2",
+        "iresnet18-sphereface2": "the same, SphereFace2, t = 5",
     }.items()
 }
 """Runs of docs/results/faces.md, and what they are called there."""
@@ -237,11 +239,14 @@ def draw_real_runs(cells: dict[str, str], folder: str) -> Any:
 
 
 def draw_real_faces_roc() -> Any:
-    """The ROC curve on LFW of the three IResNet-18 of docs/results/faces.md together."""
-    with (IMAGES.parent / "results" / "faces" / "ensemble-roc.csv").open(newline="") as file:
-        rows = [(int(row["false_accepts"]), int(row["true_accepts"])) for row in csv.DictReader(file)]
-    counts = np.array(rows, dtype=np.float64).T / _LFW_PAIRS
-    return draw_roc({"three IResNet-18": (counts[0], counts[1])}, genuine=_LFW_PAIRS, impostor=_LFW_PAIRS)
+    """The ROC curves on LFW of IResNet-18 in docs/results/faces.md."""
+    curves = {}
+    for name, title in {"sphereface2": "SphereFace2", "ensemble": "three CosFace together"}.items():
+        with (IMAGES.parent / "results" / "faces" / f"{name}-roc.csv").open(newline="") as file:
+            rows = [(int(row["false_accepts"]), int(row["true_accepts"])) for row in csv.DictReader(file)]
+        far, tar = np.array(rows, dtype=np.float64).T / _LFW_PAIRS
+        curves[title] = far, tar
+    return draw_roc(curves, genuine=_LFW_PAIRS, impostor=_LFW_PAIRS)
 
 
 def draw_real_sphereface2() -> Any:

@@ -20,6 +20,12 @@ DATA = ("source=faces.tar", "validation.pairs=lfw-pairs.txt", "validation.images
 SEEDS = (0, 1, 2)
 HELD_OUT, LFW = "held-out identities", "lfw-pairs"
 REFERENCE = "sfnet10"
+ABOUT = (
+    "the best model of small real data: IResNet-18, CosFace, augmentation that few images need; give data.source",
+    load_recipe("real/sst").about,
+)
+"""What the recipes were called that the runs on record were asked for by, with further settings: `real/faces` of then
+and `real/sst`. A run's key depends on it."""
 
 
 def settings(folder: Path = Path()) -> list[str]:
@@ -28,12 +34,12 @@ def settings(folder: Path = Path()) -> list[str]:
 
 
 def runs_of(path: Path, record: RecordFile) -> list[RunRecord]:
-    """The runs on record of a recipe; they were asked for by the base's sentence and further settings."""
+    """The runs on record of a recipe."""
     taught = ["teacher.model=sface.onnx"] if path.stem.startswith("distilled") else []
     found = []
     for seed in SEEDS:
         recipe = load_recipe(path, [*settings(), *taught, f"train.seed={seed}"])
-        keys = (run_key(replace(recipe, about=load_recipe(name).about)) for name in ("real/faces", "real/sst"))
+        keys = (run_key(replace(recipe, about=about)) for about in ABOUT)
         found += [record.records[key] for key in keys if key in record.records]
     return found
 
