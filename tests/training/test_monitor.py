@@ -65,6 +65,9 @@ def test_the_count_survives_a_resumed_run() -> None:
     ("name", "options", "advised", "not_advised"),
     [
         ("ampface", {"wrong_class_relu": False}, "head.wrong_class_relu", "head.balance"),
+        ("ampface", {}, "raise head.margin (1 is none)", "lower head.margin"),
+        ("ampface", {"margin": 1.0}, "head.margin_steps", "raise head.margin"),
+        ("sphereface2", {"margin": 0.0}, "; lower the learning rate", "head.margin"),
         ("arcface", {}, "head.margin_steps", "wrong_class_relu"),
         ("c_triplet", {}, "lower head.margin", "wrong_class_relu"),
         ("normface", {}, "; lower the learning rate", "margin"),
@@ -79,3 +82,18 @@ def test_only_options_of_the_head_are_advised(
         monitor.look(head, embeddings, labels, 1.0, done=1.0)
     assert advised in str(stopped.value)
     assert not_advised not in str(stopped.value)
+
+
+def test_a_collapse_that_no_look_stopped_is_warned_of() -> None:
+    head, embeddings, labels = collapsed("ampface", wrong_class_relu=False)
+    monitor = Monitor(6)
+    assert monitor.warning(head.objective) == ""
+    for look in range(50):
+        monitor.look(head, embeddings, labels, 0.9**look, done=1.0)
+    assert "turn head.wrong_class_relu on" in monitor.warning(head.objective)
+    assert "% of the last batch" in monitor.warning(head.objective)
+    resumed = Monitor(6)
+    resumed.load_state_dict(monitor.state_dict())
+    assert resumed.warning(head.objective) == monitor.warning(head.objective)
+    monitor.look(head, -embeddings, labels, 1.0, done=1.0)
+    assert monitor.warning(head.objective) == ""

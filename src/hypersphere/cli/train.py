@@ -94,6 +94,8 @@ def run_train(options: argparse.Namespace) -> Results | None:
             f"{run.trained.steps} steps are too few for BatchNorm's running statistics: they were estimated anew over"
             f" {run.trained.statistics_batches} batches of training images"
         )
+    if run.trained.warning:
+        print(f"hypersphere: warning: {run.trained.warning}", file=sys.stderr)
     if run.best is not None:
         note(f"the best checkpoint, chosen on {run.chosen_on}, is that of step {run.best:,}; it is the one scored")
     for title, verified in run.results.items():
@@ -108,7 +110,8 @@ def run_train(options: argparse.Namespace) -> Results | None:
     elif not is_installed("safetensors"):
         print(install_hint("safetensors", "The model file is left out: writing it"))
     accuracy = {title: [result.accuracy for result in verified] for title, verified in run.results.items()}
-    return Results({"folder": out, "recipe": hs.core.digest(recipe), "accuracy": accuracy})
+    warning = {"warning": run.trained.warning} if run.trained.warning else {}
+    return Results({"folder": out, "recipe": hs.core.digest(recipe), "accuracy": accuracy, **warning})
 
 
 def _show_recipe(chosen: hs.training.ChosenRecipe, device: str, dry_run: bool) -> None:

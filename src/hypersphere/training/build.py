@@ -16,7 +16,7 @@ from torch.optim.swa_utils import AveragedModel
 
 from hypersphere.backbones import create_backbone
 from hypersphere.backbones.resnet import ResNet
-from hypersphere.core import check_finite_number
+from hypersphere.core import Reporter, check_finite_number
 from hypersphere.data import ClassBalancedBatches, IdentityBatches, ImageSource, ShuffledBatches
 from hypersphere.distributed import World
 from hypersphere.distributed.tensor_shards import check_shards_supported
@@ -27,6 +27,7 @@ from hypersphere.training.checkpoints import load_weights
 from hypersphere.training.finished_run import load_run, newest_head
 from hypersphere.training.recipe import Recipe, StageStart
 from hypersphere.training.semi_siamese import remember, starting_prototypes
+from hypersphere.training.teacher import Teacher
 
 Tensors = tuple[Tensor, ...] | list[Tensor]
 Batches = ShuffledBatches | ClassBalancedBatches | IdentityBatches
@@ -190,6 +191,30 @@ def make_scaler(recipe: Recipe, world: World) -> torch.amp.GradScaler:
 
         return LossScaler(device)
     return torch.amp.GradScaler(device, enabled=enabled)
+
+
+def make_teacher(
+    recipe: Recipe,
+    source: ImageSource,
+    folder: Path,
+    world: World,
+    *,
+    compile: bool,  # noqa: A002
+    progress: Reporter | None,
+) -> Teacher | None:
+    """Return the teacher of a recipe that has one; the arguments are those of `Teacher`."""
+    if recipe.teacher.model is None:
+        return None
+    return Teacher(
+        recipe.teacher,
+        dim=recipe.backbone["dim"],
+        source=source,
+        augment=recipe.augment,
+        world=world,
+        folder=folder,
+        compile=compile,
+        progress=progress,
+    )
 
 
 def make_batches(recipe: Recipe, source: ImageSource, world: World) -> Batches:

@@ -54,6 +54,8 @@ def table_lines(cells: Cells, sets: Sequence[str]) -> Iterator[tuple[str, bool]]
         for run in runs:
             if run.stopped:
                 yield f"  seed {run.seed} stopped: {run.stopped}", False
+            elif run.warning:
+                yield f"  seed {run.seed}: {run.warning}", False
 
 
 def _measured(runs: Sequence[RunRecord]) -> list[RunRecord]:

@@ -28,7 +28,8 @@ class Trained:
     """What a run leaves behind: the embedding network in eval mode, the head, the folder, and late snapshots.
 
     `statistics_batches` tells over how many batches BatchNorm's statistics were estimated anew, because the run was too
-    short for them to follow the weights; 0 where they did. `trained_on` tells in words how much it was trained on.
+    short for them to follow the weights; 0 where they did. `trained_on` tells in words how much it was trained on,
+    `warning` what is wrong with a run that ended in collapse.
     """
 
     backbone: nn.Module
@@ -38,6 +39,7 @@ class Trained:
     snapshots: tuple[Path, ...] = ()
     statistics_batches: int = 0
     trained_on: str = ""
+    warning: str = ""
 
 
 def newest_state(folder: Path) -> tuple[int, dict[str, Any]]:
@@ -126,7 +128,9 @@ def run_embedder(recipe: Recipe, network: nn.Module, device: str = "cpu", *, fli
     return Embedder(contract, NormalizedNetwork(network.eval(), recipe.augment.mean, recipe.augment.std), device)
 
 
-def write_model(recipe: Recipe, folder: Path, network: nn.Module, trained_on: str, scores: Mapping[str, float]) -> None:
+def write_model(
+    recipe: Recipe, folder: Path, network: nn.Module, trained_on: str, scores: Mapping[str, float], warning: str = ""
+) -> None:
     """Write the folder's `model.safetensors`, `config.json` and `README.md`, which `load_model(folder)` opens.
 
     Like `load_run` it is the best checkpoint's network where they were scored. Without the package safetensors, which
@@ -137,35 +141,38 @@ def write_model(recipe: Recipe, folder: Path, network: nn.Module, trained_on: st
         network: at the end of the run.
         trained_on: how much, in words.
         scores: by validation set, of the last checkpoint.
+        warning: what is wrong with the run.
     """
     if not is_installed("safetensors"):
         return
     if Checkpoints(folder / "checkpoints").best() is not None:
         _, network = load_run(folder)
     results = {f"{name}, accuracy at the last checkpoint": f"{score:.2%}" for name, score in scores.items()}
-    card = run_card(recipe, trained_on, results)
+    card = run_card(recipe, trained_on, results, warning)
     save_folder(folder, network, run_contract(recipe), recipe.backbone, card, replace=True)
 
 
-def run_card(recipe: Recipe, trained_on: str, results: Mapping[str, str]) -> str:
+def run_card(recipe: Recipe, trained_on: str, results: Mapping[str, str], warning: str = "") -> str:
     """The model card of a run.
 
     Args:
         recipe: of the run.
         trained_on: how much, in words.
         results: by name, in words.
+        warning: what is wrong with the run, the first of the model's limits.
     """
     teacher = recipe.teacher.model
     data = f"`{Path(recipe.data.source).name}`: {trained_on}. Their terms: to be stated by whoever publishes it."
     if teacher is not None:
         data += f" Distilled from `{Path(teacher).name}`, whose licence applies, too."
-    return ModelCard(
+    card = ModelCard(
         title=f"{recipe.backbone['name']}, trained with {recipe.head['name']}",
         about=recipe.about,
         recipe=to_toml(_named(as_table(recipe))),
         data=data,
         results=results,
-    ).text()
+    )
+    return replace(card, limits=(f"Do not use it: {warning}.", *card.limits) if warning else card.limits).text()
 
 
 def _named(table: dict[str, Any]) -> dict[str, Any]:

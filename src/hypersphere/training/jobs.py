@@ -116,6 +116,7 @@ def run_task(
     more = {} if measure is None else measure(trained, sets, str(device))
     return replace(
         begun,
+        warning=trained.warning,
         train_accuracy=accuracy,
         norm=norm,
         scores={each.title: SetScore.of(each.verify_run(trained, str(device))) for each in sets},

@@ -97,7 +97,7 @@ class JsonLines:
 
 
 class TensorBoard:
-    """Writes scalars for TensorBoard.
+    """Writes scalars for TensorBoard, and warnings as text.
 
     Args:
         folder: where its event files go.
@@ -116,7 +116,9 @@ class TensorBoard:
 
     def write(self, record: dict[str, Any]) -> None:
         for name, value in record.items():
-            if name != "step":
+            if isinstance(value, str):
+                self._writer.add_text(name, value, record["step"])
+            elif name != "step":
                 self._writer.add_scalar(name, value, record["step"])
 
     def close(self) -> None:

@@ -15,6 +15,7 @@ from hypersphere.geometry import class_margin, normalize
 from hypersphere.heads import Head
 from hypersphere.losses import Objective
 from hypersphere.losses.angular import AnnealedLoss
+from hypersphere.losses.margin_softmax import AmpFace
 from hypersphere.losses.target_margins import angular_margin, psi
 
 _SAMPLED_PROTOTYPES = 2048
@@ -37,7 +38,8 @@ class Monitor:
         patience: how many looks in a row at chance level, after better ones, count as divergence; and how many in a row
             at collapsed prototypes, in the last three quarters of a run and with a loss that falls by less than 1 %,
             count as polar collapse. Healthy runs pass through such states: SphereFace2 with the paper's own
-            lambda = 0.7, r = 40, m = 0.4, t = 3 does on its way to a good solution.
+            lambda = 0.7, r = 40, m = 0.4, t = 3 does on its way to a good solution. A run that ends in collapse has
+            a `warning`.
     """
 
     def __init__(self, num_classes: int, patience: int = 5) -> None:
@@ -49,6 +51,9 @@ class Monitor:
             "at_chance": 0.0,
             "collapsed": 0.0,
             "collapsed_loss": math.inf,
+            "mean_cosine": math.nan,
+            "angle": math.nan,
+            "accuracy": math.nan,
         }
 
     @torch.no_grad()
@@ -84,15 +89,35 @@ class Monitor:
         if isinstance(head.objective, AnnealedLoss):
             annealing = float(head.objective.annealing())
             values["annealed_margin"] = effective_margin(head.objective.margin, annealing)
-        self._stop_on_collapse(head.objective, prototypes, values["angle"], loss, done)
+        self.state["mean_cosine"] = float((normalize(prototypes).mean(0) ** 2).sum())
+        self.state |= {name: values[name] for name in ("angle", "accuracy")}
+        self._stop_on_collapse(head.objective, loss, done)
         self._stop_at_chance(values, len(own))
         return {name: value for name, value in values.items() if math.isfinite(value)}
 
-    def _stop_on_collapse(
-        self, objective: Objective, prototypes: Tensor, angle: float, loss: float, done: float
-    ) -> None:
-        together = float((normalize(prototypes).mean(0) ** 2).sum())
-        if not (together > _COLLAPSED_COSINE and angle > _COLLAPSED_ANGLE):
+    def warning(self, objective: Objective) -> str:
+        """Return what is wrong with a run that ends as the last look saw it; nothing where it has not collapsed.
+
+        A collapse whose loss keeps falling stops no run: it may be on its way to a good solution until its end.
+        """
+        if not self._is_collapsed():
+            return ""
+        return (
+            f"the run ended in polar collapse: {self._collapse()}; {self.state['accuracy']:.1%} of the last batch are"
+            f" nearest to their own prototype; {_advice(objective)}, or train for longer if the loss was still falling"
+        )
+
+    def _is_collapsed(self) -> bool:
+        return self.state["mean_cosine"] > _COLLAPSED_COSINE and self.state["angle"] > _COLLAPSED_ANGLE
+
+    def _collapse(self) -> str:
+        return (
+            f"the prototypes point one way (mean cosine {self.state['mean_cosine']:.3f}) and the samples the other"
+            f" (mean angle {self.state['angle']:.1f} degrees)"
+        )
+
+    def _stop_on_collapse(self, objective: Objective, loss: float, done: float) -> None:
+        if not self._is_collapsed():
             self.state["collapsed"] = 0.0
             return
         if self.state["collapsed"] == 0 or loss < _FLAT_LOSS * self.state["collapsed_loss"]:
@@ -100,8 +125,7 @@ class Monitor:
         self.state["collapsed"] += 1
         if self.state["collapsed"] >= self.patience and done >= _LATE:
             raise TrainingStopped(
-                f"polar collapse: the prototypes point one way (mean cosine {together:.3f}) and the samples the other"
-                f" (mean angle {angle:.1f} degrees), and the loss does not fall; {_advice(objective)}"
+                f"polar collapse: {self._collapse()}, and the loss does not fall; {_advice(objective)}"
             )
 
     def _stop_at_chance(self, values: Mapping[str, float], count: int) -> None:
@@ -131,10 +155,12 @@ def _advice(objective: Objective) -> str:
     options = dict(inspect.signature(type(objective)).parameters)
     if getattr(objective, "wrong_class_relu", False):
         del options["wrong_class_relu"]
+    if getattr(objective, "margin", None) == (1 if isinstance(objective, AmpFace) else 0):
+        del options["margin"]
     ways = {
         "wrong_class_relu": "turn head.wrong_class_relu on",
         "margin_steps": "let the margin grow (head.margin_steps)",
-        "margin": "lower head.margin",
+        "margin": "raise head.margin (1 is none)" if isinstance(objective, AmpFace) else "lower head.margin",
     }
     return ", or ".join([way for name, way in ways.items() if name in options] + ["lower the learning rate"])
 

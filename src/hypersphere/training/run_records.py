@@ -19,7 +19,7 @@ from hypersphere.training.recipe import Recipe
 from hypersphere.training.validation import UnseenPairs
 
 _FARS = (1e-2, 1e-3)
-_MEASURES = ("scores", "numbers", "arrays")
+_LEFT_OUT_IF_EMPTY = ("warning", "scores", "numbers", "arrays")
 
 
 @dataclass(frozen=True)
@@ -74,6 +74,7 @@ class RunRecord:
         seed: of the run.
         recipe: `run_key` of its recipe, or what else it is filed under.
         stopped: why training ended early; then nothing was measured.
+        warning: what is wrong with a run that ended in collapse.
         train_accuracy: share of its own training images, without augmentation, that the head puts in their class.
         norm: mean length of their embeddings.
         scores: by set of pairs.
@@ -86,6 +87,7 @@ class RunRecord:
     seed: int
     recipe: str
     stopped: str = ""
+    warning: str = ""
     train_accuracy: float | None = None
     norm: float | None = None
     scores: dict[str, SetScore] = field(default_factory=dict)
@@ -135,8 +137,8 @@ class RecordFile:
 
 
 def _table(record: RunRecord) -> dict[str, Any]:
-    """The fields of a record, without those of measures that it does not have."""
-    return {name: value for name, value in asdict(record).items() if value or name not in _MEASURES}
+    """The fields of a record, without the measures and the warning that it does not have."""
+    return {name: value for name, value in asdict(record).items() if value or name not in _LEFT_OUT_IF_EMPTY}
 
 
 def _from_base64(text: str) -> bytes:

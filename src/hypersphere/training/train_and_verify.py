@@ -116,5 +116,5 @@ def train_and_verify(
 def _complete_card(trained: Trained, results: dict[str, list[Verification]]) -> None:
     """Write the model card again, with what was measured after training."""
     shown = {f"{title}, verification accuracy": f"{verified[-1].accuracy:.2%}" for title, verified in results.items()}
-    card = run_card(load_recipe(trained.folder / "recipe.toml"), trained.trained_on, shown)
+    card = run_card(load_recipe(trained.folder / "recipe.toml"), trained.trained_on, shown, trained.warning)
     write_atomically(trained.folder / CARD_FILE, card.encode())

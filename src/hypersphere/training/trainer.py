@@ -26,6 +26,7 @@ from hypersphere.training.build import (
     make_neck_losses,
     make_optimizer,
     make_scaler,
+    make_teacher,
     sharded_head,
     start_of,
     total_steps,
@@ -39,7 +40,6 @@ from hypersphere.training.recipe import Recipe
 from hypersphere.training.run_state import resume, save, save_sharded
 from hypersphere.training.semi_siamese import VIEWS, SemiSiamese
 from hypersphere.training.step_graph import make_step_graph
-from hypersphere.training.teacher import Teacher
 from hypersphere.training.whole_step import make_whole_step
 
 _PRECISIONS = {"bfloat16": torch.bfloat16, "float16": torch.float16}
@@ -121,7 +121,7 @@ class Trainer:
         apart = graph and self.whole_step is None
         self.step_graph = make_step_graph(recipe, self.world, self.gradients, self.optimizer) if apart else None
         self.monitor = Monitor(self.source.num_classes)
-        self.teacher = self._teacher(checking) if recipe.teacher.model is not None else None
+        self.teacher = make_teacher(recipe, self.source, folder, self.world, compile=compile, progress=checking)
         self.snapshots = Snapshots(
             folder / "snapshots", self.total, recipe.train.snapshots, recipe.train.snapshot_every
         )
@@ -160,11 +160,13 @@ class Trainer:
                 due = self.step % self.recipe.train.checkpoint_every == 0 or last
                 if self.step % self.recipe.train.log_every == 0 or last:
                     values = self._look(loss, embeddings, labels)
-                    logs.write(values)
+                    warning = self._warning()
+                    logs.write(values | ({"warning": warning} if warning else {}))
                     seconds = time.monotonic() - began
                     speed = (self.step - first) * self.recipe.train.batch_size / seconds
                     words = f"{values_in_words(values)}, {speed:,.0f} images/s, {self.waited / seconds:.0%} waiting"
                     words += "".join(f", {name} {score:.2%}" for name, score in self.scores.items())
+                    words += f"; {warning.partition(':')[0]}" if warning else ""
                 if due and self.world.is_main:
                     estimated = mend_statistics(self)
                 if self.snapshots.due(self.step) and self.world.is_main:
@@ -176,25 +178,25 @@ class Trainer:
                     progress(self.step, self.total, words)
         trained_on = f"{len(self.source):,} images of {self.source.num_classes:,} identities"
         if self.step == self.total and self.world.is_main:
-            write_model(self.recipe, self.folder, self.model(), trained_on, self.scores)
-        snapshots = self.snapshots.paths()
-        return Trained(self.model().eval(), self.head.eval(), self.folder, self.step, snapshots, estimated, trained_on)
+            write_model(self.recipe, self.folder, self.model(), trained_on, self.scores, self._warning())
+        return Trained(
+            self.model().eval(),
+            self.head.eval(),
+            self.folder,
+            self.step,
+            self.snapshots.paths(),
+            statistics_batches=estimated,
+            trained_on=trained_on,
+            warning=self._warning(),
+        )
+
+    def _warning(self) -> str:
+        """Return what is wrong with the network of a run that is over."""
+        return self.monitor.warning(self.head.objective) if self.step == self.total else ""
 
     def model(self) -> nn.Module:
         """Return the network to embed with: the moving average of the weights where the recipe keeps one."""
         return self.average.module if self.average is not None else self.backbone
-
-    def _teacher(self, checking: Reporter | None) -> Teacher:
-        return Teacher(
-            self.recipe.teacher,
-            dim=self.recipe.backbone["dim"],
-            source=self.source,
-            augment=self.recipe.augment,
-            world=self.world,
-            folder=self.folder,
-            compile=self.compile,
-            progress=checking,
-        )
 
     @contextmanager
     def _joined(self) -> Iterator[None]:
