@@ -13,7 +13,8 @@ import torch
 from hypersphere.data import ArraySource
 from hypersphere.data.formats.idx import write_mnist
 from hypersphere.reproduce import Job, RunOptions, find_item, load_catalogue, run_entries, run_entry
-from hypersphere.reproduce.experiment.digits import digits, plane, plane_steps
+from hypersphere.reproduce.experiment import measure
+from hypersphere.reproduce.experiment.digits import digits, how, plane, plane_steps
 from hypersphere.reproduce.experiment.evidence import settings_of
 from hypersphere.reproduce.experiment.mnist import open_digits
 from hypersphere.reproduce.experiment.record import Record
@@ -103,6 +104,38 @@ def test_a_plane_has_features_of_two_dimensions(file: Path, tmp_path: Path) -> N
     assert record.arrays["labels"].tolist() == [n % 10 for n in range(300)]
 
 
+def test_of_many_images_a_record_has_some_features_in_half_precision(
+    file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    setting = plane(job("sphereface/fig8", file), "p", "softmax")
+    whole = train_and_measure(setting, 0, tmp_path, "cpu", lambda steps: None).arrays
+    monkeypatch.setattr(measure, "_SHOWN", 40)
+    some = train_and_measure(setting, 0, tmp_path, "cpu", lambda steps: None).arrays
+    for new, count in (("", 300), ("new ", 100)):
+        chosen = measure.drawn(count)
+        assert some[f"{new}features"].dtype == np.float16
+        assert len(np.unique(chosen)) == 40
+        np.testing.assert_allclose(some[f"{new}features"], whole[f"{new}features"][chosen], rtol=1e-3, atol=1e-6)
+        assert (some[f"{new}labels"] == whole[f"{new}labels"][chosen]).all()
+
+
+def test_what_is_too_large_for_half_precision_is_kept_as_it_is() -> None:
+    large = np.array([[7e4, 1.0]], np.float32)
+    assert measure.halved(large) is large
+    assert measure.halved(large / 2).dtype == np.float16
+
+
+def test_a_folder_of_records_is_asked_for_runs_of_twenty_epochs(file: Path, tmp_path: Path) -> None:
+    (tmp_path / "records.jsonl").touch()
+    recorded, images = (job("sphereface/fig8", path, None) for path in (tmp_path, file))
+    assert (plane_steps(recorded), plane_steps(images)) == (20 * 234, 624)
+    assert plane_steps(replace(recorded, epochs=3)) == 3 * 234
+    assert plane(recorded, "p", "softmax").recipe(0).train.batch_size == 256
+    assert ("20 epochs" in how(recorded), "624 steps" in how(images)) == (True, True)
+    table = settings_of(job("largest-margins/table1", tmp_path, None))[0]
+    assert table.recipe(0).train.steps == 20 * 234
+
+
 def test_the_path_of_the_data_may_have_any_letters(tmp_path: Path) -> None:
     odd = tmp_path / 'a "b" = c, d.npz'
     assert plane(job("sphereface/fig8", odd, None), "p", "softmax").recipe(0).data.source == str(odd)
@@ -114,8 +147,9 @@ def test_a_run_that_diverged_is_said(file: Path) -> None:
     records = {setting.key(0): Record("t", 0, 1.0, stopped="the loss is nan")}
     run = find_item("normface/fig2")
     assert run is not None
-    with pytest.raises(ValueError, match="t, seed 0 stopped: the loss is nan"):
-        run(replace(asked, gathered=Gathered(records)))
+    (finding,) = run(replace(asked, gathered=Gathered(records))).findings
+    assert (finding.ours, finding.verdict) == ("not measured", "undecided")
+    assert finding.note == "softmax, without bias: seed 0 stopped: the loss is nan"
 
 
 def test_spread_of_known_directions() -> None:

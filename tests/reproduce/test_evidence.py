@@ -195,12 +195,12 @@ def fake_record(setting: Setting, seed: int, rng: np.random.Generator) -> Record
     if setting.measure == "lengths":
         arrays |= {"lengths": 1 + rng.random(500)}  # type: ignore[dict-item]
     if setting.measure == "features":
-        labels = np.repeat(np.arange(data.identities), 200)
-        arrays |= {
-            "labels": labels,  # type: ignore[dict-item]
-            "features": rng.normal(size=(len(labels), dim)).astype(np.float32),
-            "prototypes": rng.normal(size=(10 if setting.data == "mnist" else data.identities, dim)).astype(np.float32),
-        }
+        count = 10 if setting.data == "mnist" else data.identities
+        labels = np.repeat(np.arange(count), 200)
+        arrays |= {"prototypes": rng.normal(size=(count, dim)).astype(np.float32)}
+        for new in ("", "new "):
+            arrays[f"{new}labels"] = labels  # type: ignore[assignment]
+            arrays[f"{new}features"] = rng.normal(size=(len(labels), dim)).astype(np.float32)
     return Record("x", seed, 1.0, "m", "", numbers, arrays)
 
 

@@ -23,7 +23,8 @@ from hypersphere.reproduce.experiment.painted import IMAGES, UNSEEN, unseen_labe
 from hypersphere.training import Recipe, TrainingStopped, run_embedder
 
 PAIRS = 12_000
-_SHOWN = 10_000
+_SHOWN = 4000
+"""Images of a kind of which a record keeps the features."""
 BINS = np.linspace(-1, 1, 81)
 MARGIN_BINS = np.linspace(-2, 2, 81)
 
@@ -218,13 +219,30 @@ def measure_classes(embed_: Embed, head: Head, new: ImageSource) -> tuple[Number
 
 
 def measure_features(embed_: Embed, head: Head, train: ImageSource, new: ImageSource) -> Arrays:
-    """Features of training images (10,000 at random of more) and of new ones, their labels, and the prototypes."""
-    order = np.random.default_rng(0).permutation(len(train)) if len(train) > _SHOWN else np.arange(len(train))
+    """Features of training and of new images, their labels, and the prototypes.
+
+    Of more than 4,000 images that many are drawn by lot, and their features kept in half precision.
+    """
     arrays: Arrays = {"prototypes": head.weight.detach().float().cpu().numpy()}
-    for name, source in (("", Subset(train, order[:_SHOWN])), ("new ", new)):
-        arrays[f"{name}features"] = embed_(source).numpy().astype(np.float32)
-        arrays[f"{name}labels"] = np.asarray(source.labels).astype(np.int16)
+    for name, source in (("", train), ("new ", new)):
+        many = len(source) > _SHOWN
+        shown = Subset(source, drawn(len(source))) if many else source
+        features = embed_(shown).numpy().astype(np.float32)
+        arrays[f"{name}features"] = halved(features) if many else features
+        arrays[f"{name}labels"] = np.asarray(shown.labels).astype(np.int16)
     return arrays
+
+
+def drawn(count: int) -> npt.NDArray[np.int64]:
+    """Which of so many images a record keeps the features of."""
+    return np.random.default_rng(0).permutation(count)[:_SHOWN]
+
+
+def halved(array: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """The same numbers in half precision; as they are where one is too large for it."""
+    with np.errstate(over="ignore"):
+        half = array.astype(np.float16)
+    return half if np.isfinite(half).all() else array
 
 
 def measure_fit(embed_: Embed, head: Head, train: ImageSource) -> Numbers:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from hypersphere.plots import Line, Panel, draw_panels
-from hypersphere.reproduce.experiment.digits import digits, steps_of_epochs
+from hypersphere.reproduce.experiment.digits import digits, epochs_of, steps_of_epochs
 from hypersphere.reproduce.experiment.evidence import Evidence, experiment
 from hypersphere.reproduce.experiment.objects import EPOCH_STEPS, NOTE, balanced
 from hypersphere.reproduce.experiment.record_folder import is_record_folder
@@ -34,7 +34,7 @@ _NAMES = {"mnist": "MNIST", "cifar10": "CIFAR-10"}
 
 
 def _lengths(job: Job) -> list[Setting]:
-    steps = steps_of_epochs(job, _BATCH, job.epochs or _LENGTH_EPOCHS)
+    steps = steps_of_epochs(job, _BATCH, epochs_of(job) or _LENGTH_EPOCHS)
     settings = [digits(job, "MNIST", "softmax", steps=steps, measure="lengths")]
     if is_record_folder(job.data):
         settings.append(balanced(replace(job, epochs=None), "CIFAR-10", "softmax", measure="lengths"))
@@ -44,7 +44,7 @@ def _lengths(job: Job) -> list[Setting]:
 @experiment("largest-margins/fig1", _lengths)
 def norm_ratio(evidence: Evidence) -> Outcome:
     """Fig. 1, its curves of MNIST and CIFAR-10: the ratio of the longest to the shortest prototype."""
-    epochs = evidence.job.epochs or _LENGTH_EPOCHS
+    epochs = epochs_of(evidence.job) or _LENGTH_EPOCHS
     findings: list[Finding] = []
     panels: list[Panel] = []
     for setting in evidence.records:
@@ -137,7 +137,7 @@ ROWS = {
 
 
 def _rows(job: Job) -> list[Setting]:
-    steps = steps_of_epochs(job, _BATCH, job.epochs or _TABLE_EPOCHS)
+    steps = steps_of_epochs(job, _BATCH, epochs_of(job) or _TABLE_EPOCHS)
     settings = [ROWS[title].digits(job, steps) for title in job.entry.rows]
     if is_record_folder(job.data):
         settings += [ROWS[title].objects(job) for title in job.entry.rows]
@@ -149,7 +149,7 @@ def _rows(job: Job) -> list[Setting]:
 def margins(evidence: Evidence) -> Outcome:
     """The rows of the table on MNIST and CIFAR-10: accuracy, class margin and mean sample margin."""
     job = evidence.job
-    epochs, label = job.epochs or _TABLE_EPOCHS, job.entry.id.split("/")[1]
+    epochs, label = epochs_of(job) or _TABLE_EPOCHS, job.entry.id.split("/")[1]
     claims: list[Finding] = []
     rows: list[Finding] = []
     figures, missing = {}, []
@@ -158,16 +158,20 @@ def margins(evidence: Evidence) -> Outcome:
         measured = {setting.title: setting for setting, found in own.records.items() if found}
         if not measured:
             continue
+        left = (
+            f"{len(measured)} of {len(job.entry.rows)} rows were trained" if len(measured) < len(job.entry.rows) else ""
+        )
         short = f"after {epochs} of the paper's {_PAPER_EPOCHS} epochs" if epochs < _ENOUGH_EPOCHS else ""
-        claims += _claims(own, measured, name, short if data == "mnist" else "")
+        claims += _claims(own, measured, name, left or (short if data == "mnist" else ""))
         rows += [
             own.value(f"{title}, {name} {column}", setting, metric, digits=places)
             for title, setting in measured.items()
             for column, (metric, places) in _METRICS.items()
         ]
-        if len(measured) < len(job.entry.rows):
-            missing.append(f"{name}: {len(measured)} of {len(job.entry.rows)} rows were trained.")
-        figures[label if data == "mnist" else f"{label}-cifar"] = functools.partial(_draw, own, measured, name)
+        if left:
+            missing.append(f"{name}: {left}.")
+        if any(len(_at_scales(measured, loss, 0.0)) > 1 for loss in _LOSSES):
+            figures[label if data == "mnist" else f"{label}-cifar"] = functools.partial(_draw, own, measured, name)
     notes = [
         f"MNIST: the 4-layer CNN with 128-D features (the paper does not print the width), {epochs} of the paper's "
         f"{_PAPER_EPOCHS} epochs, no augmentation; the sample margins are of test images, by cosines.",
@@ -177,8 +181,8 @@ def margins(evidence: Evidence) -> Outcome:
     return Outcome(findings=[*claims, *rows], figures=figures, notes=notes)
 
 
-def _claims(evidence: Evidence, measured: Mapping[str, Setting], data: str, short: str) -> list[Finding]:
-    """What the paper says of its rows; undecided after so short a training."""
+def _claims(evidence: Evidence, measured: Mapping[str, Setting], data: str, problem: str) -> list[Finding]:
+    """What the paper says of its rows; undecided where these have a problem: too few, or trained too shortly."""
     rows = [ROWS[title] for title in measured]
     pairs = [(row, more) for row in rows if not row.weight for more in rows if more == Row(row.loss, row.scale, 0.5)]
     verdicts: dict[str, dict[str, Verdict]] = {}
@@ -207,9 +211,9 @@ def _claims(evidence: Evidence, measured: Mapping[str, Setting], data: str, shor
         Finding(
             what=f"{data}: {sentence}",
             ours=_counted(found),
-            verdict="undecided" if short else rule(list(found.values())),
-            alone=rule(list(found.values())) if short else None,
-            note=short,
+            verdict="undecided" if problem else rule(list(found.values())),
+            alone=rule(list(found.values())) if problem else None,
+            note=problem,
         )
         for sentence, found, rule in sentences
         if found
@@ -225,13 +229,18 @@ def _counted(found: Mapping[str, Verdict]) -> str:
     return text
 
 
+def _at_scales(measured: Mapping[str, Setting], loss: str, weight: float) -> list[Row]:
+    """The rows of a loss with so much of R_sm that were trained."""
+    return [row for title in measured if (row := ROWS[title]).loss == loss and row.weight == weight]
+
+
 def _draw(evidence: Evidence, measured: Mapping[str, Setting], data: str) -> Figure:
     panels = []
     for metric, label in (("class margin", "class margin (degrees)"), ("sample margin", "mean sample margin")):
         lines = []
         for loss in _LOSSES:
             for weight, style in ((0.0, "-"), (0.5, "--")):
-                rows = [row for title in measured if (row := ROWS[title]).loss == loss and row.weight == weight]
+                rows = _at_scales(measured, loss, weight)
                 scales = [float(row.scale or 0) for row in rows]
                 values = [evidence.mean(measured[row.title], metric) for row in rows]
                 lines.append(Line(f"{loss}{' + 0.5 R_sm' if weight else ''}", scales, values, style))

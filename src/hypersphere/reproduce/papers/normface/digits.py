@@ -11,7 +11,7 @@ from torch import Tensor
 
 from hypersphere.geometry import normalize
 from hypersphere.plots import draw_features, new_figure
-from hypersphere.reproduce.experiment.digits import how, plane
+from hypersphere.reproduce.experiment.digits import how, judge_planes, plane
 from hypersphere.reproduce.experiment.evidence import Evidence, experiment
 from hypersphere.reproduce.experiment.verdict import over_seeds
 from hypersphere.reproduce.outcome import Finding, Outcome
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 
 @experiment("normface/fig2", lambda job: [plane(job, "softmax, without bias", "softmax", "head.bias=false")])
+@judge_planes
 def radial(evidence: Evidence) -> Outcome:
     """Fig. 2: 2-D features under softmax, and the probability of class 0 over the plane."""
     ((setting, records),) = evidence.records.items()
@@ -74,6 +75,7 @@ def _draw_radial(title: str, features: Tensor, labels: Tensor, weight: Tensor) -
 
 
 @experiment("normface/fig3", lambda job: [plane(job, "with bias", "softmax", "head.bias=true")])
+@judge_planes
 def bias_at_zero(evidence: Evidence) -> Outcome:
     """Fig. 3: with a bias a class may lie around zero, where its directions mean nothing."""
     (records,) = evidence.records.values()

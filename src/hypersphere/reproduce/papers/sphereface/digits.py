@@ -15,7 +15,7 @@ from torch import Tensor
 from hypersphere.evaluation import angular_fisher_score
 from hypersphere.geometry import normalize
 from hypersphere.plots import Line, Panel, draw_features, draw_panels
-from hypersphere.reproduce.experiment.digits import how, plane, plane_steps
+from hypersphere.reproduce.experiment.digits import how, judge_planes, plane, plane_steps
 from hypersphere.reproduce.experiment.evidence import Evidence, experiment
 from hypersphere.reproduce.experiment.face_records import (
     IMAGES_OF_CLASSES,
@@ -74,10 +74,8 @@ def spread(features: Tensor, labels: Tensor) -> Spread:
 
 def features_of(record: Record, title: str, new: str = "") -> Features:
     """Title, features and labels of training images, or of `"new "` ones."""
-    if record.stopped:
-        raise ValueError(f"{record.title}, seed {record.seed} stopped: {record.stopped}")
     points, labels = record.arrays[f"{new}features"], record.arrays[f"{new}labels"]
-    return title, torch.from_numpy(points), torch.from_numpy(labels.astype(np.int64))
+    return title, torch.from_numpy(points).float(), torch.from_numpy(labels.astype(np.int64))
 
 
 def first_features(evidence: Evidence, settings: Sequence[Setting]) -> list[Features]:
@@ -92,6 +90,7 @@ def first_features(evidence: Evidence, settings: Sequence[Setting]) -> list[Feat
         plane(job, "without", "softmax", "head.bias=false"),
     ],
 )
+@judge_planes
 def last_relu(evidence: Evidence) -> Outcome:
     """Fig. 8: 2-D features with and without the last ReLU."""
     bounded, free = settings = list(evidence.records)
@@ -108,7 +107,7 @@ def last_relu(evidence: Evidence) -> Outcome:
         evidence.judged(
             None,
             f"{outside:.1f} % in the first quadrant, largest empty sector {np.mean(sectors):.0f} degrees",
-            settings,
+            (free,),
             sentence="without it they lie around the whole plane",
             note=_A_PICTURE,
         ),
@@ -125,6 +124,7 @@ def last_relu(evidence: Evidence) -> Outcome:
         plane(job, "without bias", "softmax", "head.bias=false"),
     ],
 )
+@judge_planes
 def bias(evidence: Evidence) -> Outcome:
     """Fig. 11: 2-D features with and without a bias in the last layer."""
     findings = []
@@ -151,6 +151,7 @@ def _growing(job: Job) -> list[Setting]:
 
 
 @experiment("sphereface/fig12", _growing)
+@judge_planes
 def larger_margin(evidence: Evidence) -> Outcome:
     """Fig. 12: softmax and A-Softmax with m = 2, 3, 4, on training and test images."""
     settings = list(evidence.records)
