@@ -73,7 +73,8 @@ def test_settings_are_the_papers_but_for_net_and_length() -> None:
     assert (recipe.train.batch_size, recipe.optimizer.weight_decay, recipe.optimizer.lr) == (128, 2e-4, 0.1)
     assert (recipe.head["prototype_norm"], recipe.augment.flip, recipe.augment.shift) == (0.577, 0.5, 1.0)
     even = balanced(job(), "t", "softmax").recipe(0)
-    assert (even.train.batch_size, even.optimizer.weight_decay, even.train.steps) == (256, 1e-4, 3920)
+    assert (even.train.batch_size, even.optimizer.weight_decay, even.train.steps) == (256, 1e-4, 11_760)
+    assert recipe.schedule.warmup == even.schedule.warmup == 500
     assert "prototype_norm" not in even.head
     assert "prototype_norm" not in balanced(job(), "t", "cosface", "head.prototypes=simplex").recipe(0).head
 

@@ -54,7 +54,7 @@ _OBJECTS = _Tail(
     3,
     1.0,
     1.0,
-    (*_RETRAIN, "second.train.steps=970"),
+    (*_RETRAIN, "second.train.steps=970", "second.schedule.warmup=0"),
     (*_SMOOTH, "second.head.weight_scaling=true", "second.optimizer.prototype_lr_factor=0.5"),
 )
 TAILED_COUNTS = long_tailed_counts(100, 60, 20.0)
