@@ -11,6 +11,7 @@ import torch
 import hypersphere as hs
 from hypersphere.cli import main
 from hypersphere.data import encode, open_source, write_source
+from hypersphere.evaluation import embed_files
 from hypersphere.models import Contract, ModelCard, save_folder
 from hypersphere.pocket import PocketFaces
 from hypersphere.recognition import load_calibration, recognizer
@@ -123,25 +124,45 @@ def test_verify_says_match_by_its_status(here: Path, capsys: Capture) -> None:
 
 
 @pytest.mark.parametrize(
-    "words",
+    ("words", "told"),
     [
-        ["verify", "missing.jpg", "one.png"],
-        ["verify", "one.png", "missing.jpg"],
-        ["enroll", "Ada", "one.png", "missing.jpg"],
-        ["identify", "missing.jpg"],
-        ["cluster", "missing.jpg"],
-        ["calibrate", "net", "missing.jpg"],
+        ("verify missing.jpg one.png", "missing.jpg is missing"),
+        ("verify one.png missing.jpg", "missing.jpg is missing"),
+        ("verify one.png people", "people is a folder; expected a photo"),
+        ("verify one.png one.png --model missing", "--model missing is missing"),
+        ("verify one.png one.png --model album", "calibration.json is missing: the model was not calibrated"),
+        ("verify one.png one.png --calibration missing.json", "--calibration missing.json is missing"),
+        ("verify one.png one.png --detector missing.onnx", "--detector missing.onnx is missing"),
+        ("verify one.png one.png --fmr 1e-12", "1e-12"),
+        ("enroll Ada one.png missing.jpg", "missing.jpg is missing"),
+        ("enroll Ada one.png --gallery people", "people: no address of a gallery"),
+        ("enroll Ada one.png --gallery text.db", "text.db: not a gallery of hypersphere"),
+        ("identify missing.jpg", "missing.jpg is missing"),
+        ("identify one.png --gallery missing.db", "missing.db: there is no such gallery"),
+        ("identify one.png --gallery text.db", "text.db: not a gallery of hypersphere"),
+        ("identify one.png --gallery empty.db --fpir 2", "fpir=2"),
+        ("cluster missing.jpg", "missing.jpg"),
+        ("cluster album --fmr 1e-12", "1e-12"),
+        ("calibrate net missing.jpg", "missing.jpg"),
+        ("embed missing.jpg out.npy", "missing.jpg is missing"),
+        ("embed album out.npy --format folder --model missing", "missing is missing"),
+        ("embed album out.npy --format mnist", "album"),
+        ("serve --model missing", "missing is missing; a model is"),
+        ("serve --gallery text.db", "text.db: not a gallery of hypersphere"),
     ],
 )
-def test_photos_are_looked_for_before_a_model_is_loaded(
-    here: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch, words: list[str]
+def test_what_is_missing_is_told_before_a_model_is_loaded(
+    here: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch, words: str, told: str
 ) -> None:
-    monkeypatch.setattr(hs, "load_model", lambda *_, **__: pytest.fail("the model was loaded"))
-    assert main([*words, "--device", "cpu"]) == 2
-    assert "missing.jpg" in capsys.readouterr().err
-    if words[0] == "verify":
-        assert main(["verify", "one.png", "people", "--device", "cpu"]) == 2
-        assert "people is a folder; expected a photo" in capsys.readouterr().err
+    Path("text.db").write_text("no gallery")
+    if not Path("empty.db").exists():
+        contract = hs.models.Contract(input_size=(16, 16), dim=4, digest="0123456789abcdef")
+        hs.open_gallery("empty.db", contract=contract, create=True).close()
+    for place in (hs, recognizer, embed_files):
+        monkeypatch.setattr(place, "load_model", lambda *_, **__: pytest.fail("the model was loaded"))
+    device = [] if words.startswith("serve") else ["--device", "cpu"]
+    assert main([*words.split(), *device, *(["--port", "0"] if not device else [])]) == 2
+    assert told in " ".join(capsys.readouterr().err.split())
 
 
 def test_verify_photos(here: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch) -> None:

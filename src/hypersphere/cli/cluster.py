@@ -10,7 +10,7 @@ from typing import Any
 
 import hypersphere as hs
 from hypersphere.cli.output import Results, note
-from hypersphere.cli.photo_options import add_photo_options, open_recognizer
+from hypersphere.cli.photo_options import add_photo_options, check_files, chosen_calibration, open_recognizer
 from hypersphere.core import Progress, counted, write_atomically
 
 LINKAGES = ("average", "single")
@@ -43,9 +43,10 @@ def run_cluster(options: argparse.Namespace) -> Results:
     """Group, print the largest groups, and write what was asked for."""
     if options.out is not None and options.out.suffix != ".csv":
         raise ValueError(f"--out {options.out}: a table of groups ends in .csv")
+    check_files(options, [])
     source, names = hs.data.open_every_image(options.photos)
+    row = chosen_calibration(options).table.at(options.fmr)
     recognizer = open_recognizer(options)
-    row = recognizer.calibration.table.at(options.fmr)
     with Progress(f"finding faces in {options.photos.name}", "photos") as progress:
         faces = hs.recognition.find_faces(recognizer, source, progress)
     groups = hs.recognition.cluster_faces(faces.unit, row.threshold, linkage=options.linkage)

@@ -49,6 +49,9 @@ def add_command(commands: Any) -> None:
 
 def run_embed(options: argparse.Namespace) -> Results | None:
     """Embed and say what was written."""
+    for path in (Path(options.images), options.model):
+        if path is not None and not path.exists():
+            raise ValueError(f"{path} is missing")
     with hs.distributed.join_world(options.device) as world:
         if options.model is None and world.is_main:
             note("no --model: the starter model of the package, for research only (docs/starter.md)")

@@ -8,7 +8,14 @@ from typing import Any
 
 import hypersphere as hs
 from hypersphere.cli.output import Results, bold, note
-from hypersphere.cli.photo_options import add_photo_options, check_photos, errors_exit_2, open_recognizer
+from hypersphere.cli.photo_options import (
+    add_photo_options,
+    check_files,
+    check_gallery_file,
+    chosen_calibration,
+    errors_exit_2,
+    open_recognizer,
+)
 from hypersphere.core import counted
 
 
@@ -74,7 +81,7 @@ def run_enroll(options: argparse.Namespace) -> Results:
 
     if options.days is not None and options.days <= 0:
         raise ValueError(f"--days {options.days:g} must be above 0")
-    check_photos(options.photos)
+    check_files(options, options.photos)
     expires = None if options.days is None else time.time() + 86400 * options.days
     address = gallery_address(options)
     with open_recognizer(options, address) as recognizer:
@@ -95,8 +102,11 @@ def run_identify(options: argparse.Namespace) -> Results:
 
 
 def _identified(options: argparse.Namespace) -> Results:
-    check_photos([options.photo])
+    check_files(options, [options.photo])
     address = gallery_address(options)
+    check_gallery_file(address)
+    with hs.open_gallery(address) as gallery:
+        chosen_calibration(options).search_at(options.fpir, gallery.size())
     with open_recognizer(options, address) as recognizer:
         portrait = recognizer.portrait(options.photo)
         decision = recognizer.search(portrait.unit, options.fpir)

@@ -14,7 +14,7 @@ from hypersphere.cli.parser import add_device, model_path
 from hypersphere.core import choose_device
 
 if TYPE_CHECKING:
-    from hypersphere.recognition import Recognizer
+    from hypersphere.recognition import Calibration, Recognizer
 
 FACES = ("only", "largest")
 
@@ -56,24 +56,39 @@ def errors_exit_2() -> Iterator[None]:
         raise ValueError(str(error) or type(error).__name__) from error
 
 
-def check_photos(photos: Sequence[Path]) -> None:
-    """ValueError for a photo that is not there, before a model is loaded."""
+def check_files(options: argparse.Namespace, photos: Sequence[Path]) -> None:
+    """ValueError for a photo or a file of `add_photo_options` that is not there, before torch or a model is loaded."""
     for photo in photos:
         if not photo.is_file():
             raise ValueError(f"{photo} is {'a folder; expected a photo' if photo.is_dir() else 'missing'}")
+    detector = Path(options.detector) if options.detector.endswith(".onnx") and not options.aligned else None
+    for option, path in (("model", options.model), ("calibration", options.calibration), ("detector", detector)):
+        if path is not None and not path.exists():
+            raise ValueError(f"--{option} {path} is missing")
+
+
+def check_gallery_file(address: str) -> None:
+    """ValueError for the file of a gallery that is not there, before torch or a model is loaded."""
+    if "://" not in address and not Path(address).exists():
+        raise ValueError(f"{address}: there is no such gallery")
+
+
+def chosen_calibration(options: argparse.Namespace) -> Calibration:
+    """The calibration that the options name, for rates to be looked up before a model is loaded."""
+    return hs.recognition.load_calibration(options.calibration or options.model or hs.models.STARTER)
 
 
 def open_recognizer(options: argparse.Namespace, gallery: str | None = None) -> Recognizer:
     """The recognizer that the options name; says which model it is if none was named."""
     if options.model is None:
         note("no --model: the starter model of the package, for research only (docs/starter.md)")
-    where = hs.models.STARTER if options.model is None else options.model
     onnx = options.model is not None and options.model.suffix == ".onnx" and options.device is None
-    model = hs.load_model(where, options.contract, device="cpu" if onnx else str(choose_device(options.device)))
     return hs.Recognizer(
-        model,
+        options.model or hs.models.STARTER,
         detector=None if options.aligned else options.detector,
         gallery=gallery,
-        calibration=options.calibration or hs.recognition.calibration_path(where),
+        calibration=options.calibration,
+        contract=options.contract,
         face=getattr(options, "face", "only"),
+        device="cpu" if onnx else str(choose_device(options.device)),
     )

@@ -8,7 +8,13 @@ from typing import Any
 
 import hypersphere as hs
 from hypersphere.cli.output import Results, bold, note
-from hypersphere.cli.photo_options import add_photo_options, check_photos, errors_exit_2, open_recognizer
+from hypersphere.cli.photo_options import (
+    add_photo_options,
+    check_files,
+    chosen_calibration,
+    errors_exit_2,
+    open_recognizer,
+)
 
 
 def add_command(commands: Any) -> None:
@@ -36,9 +42,9 @@ def run_verify(options: argparse.Namespace) -> Results:
 
 
 def _verified(options: argparse.Namespace) -> Results:
-    check_photos([options.first, options.second])
+    check_files(options, [options.first, options.second])
+    chosen_calibration(options).table.at(options.fmr)
     recognizer = open_recognizer(options)
-    recognizer.calibration.table.at(options.fmr)
     first, second = (recognizer.portrait(photo) for photo in (options.first, options.second))
     decision = recognizer.decide(first.unit, second.unit, options.fmr)
     print(bold(str(decision)))

@@ -74,11 +74,11 @@ class EmbedTask:
     workers: int = 2
 
     def open(self) -> OpenTask:
-        """Load the model and open the images."""
+        """Open the images, and load the model last: it takes longest."""
         check_integer("batch_size", self.batch_size, 1)
-        model = load_model(self.model, self.contract, device=self.device)
         source, names = open_every_image(self.images, self.format)
         names_text(names)
+        model = load_model(self.model, self.contract, device=self.device)
         return OpenTask(self, model, model.fitted(source, resize=self.resize, resize_option="--resize"), names)
 
 

@@ -55,20 +55,10 @@ def load_model(
         >>> load_model("runs/faces")(["ada.jpg", "grace.jpg"], resize=True).shape
         torch.Size([2, 512])
     """
-    path = STARTER_FOLDER if path == STARTER else Path(path)
-    name, folder = path.name, path
+    folder = STARTER_FOLDER if path == STARTER else Path(path)
+    name = folder.name
     check_choice("runtime", runtime, ("onnxruntime", "torch"))
-    if path.is_dir():
-        if not (path / MODEL_FILE).is_file():
-            raise ValueError(
-                f"{path} is a folder without {MODEL_FILE}; a run of `hypersphere train` writes it when it ends"
-            )
-        path = path / MODEL_FILE
-    if not path.is_file():
-        raise ValueError(
-            f"{path} is missing; a model is a .safetensors or an .onnx file, or the folder of a run; models of Hugging "
-            "Face's Hub are opened by hs.Embedder.from_pretrained"
-        )
+    path = find_model(folder)
     if path.suffix == ".safetensors":
         if contract is not None:
             raise ValueError(f"{path} carries its own contract; leave the other one out")
@@ -84,6 +74,23 @@ def load_model(
         )
     load = load_onnx if runtime == "onnxruntime" else load_onnx_graph
     return load(path, stated, device=device)
+
+
+def find_model(path: str | Path) -> Path:
+    """Return the file of a model, as `load_model` takes it; ValueError where there is none."""
+    path = STARTER_FOLDER if path == STARTER else Path(path)
+    if path.is_dir():
+        if not (path / MODEL_FILE).is_file():
+            raise ValueError(
+                f"{path} is a folder without {MODEL_FILE}; a run of `hypersphere train` writes it when it ends"
+            )
+        return path / MODEL_FILE
+    if not path.is_file():
+        raise ValueError(
+            f"{path} is missing; a model is a .safetensors or an .onnx file, or the folder of a run; models of Hugging "
+            "Face's Hub are opened by hs.Embedder.from_pretrained"
+        )
+    return path
 
 
 def save_model(

@@ -14,12 +14,14 @@ import numpy.typing as npt
 from hypersphere.core import check_choice
 from hypersphere.data import Image
 from hypersphere.models import Contract, Embedder, load_model
+from hypersphere.models.model_file import find_model
 from hypersphere.recognition.align import DegenerateLandmarks, align_face
 from hypersphere.recognition.calibration import Calibration, load_calibration
 from hypersphere.recognition.decision import Decision, IdentificationDecision, decide, decide_search
 from hypersphere.recognition.detect import Detector, load_detector
 from hypersphere.recognition.face import Face
 from hypersphere.recognition.gallery import Gallery, open_gallery
+from hypersphere.recognition.gallery.addresses import check_gallery
 from hypersphere.recognition.photo import read_photo
 from hypersphere.recognition.template import pool_template
 
@@ -73,8 +75,11 @@ class Recognizer:
             the model before.
         gallery: address of a gallery, as `open_gallery` takes it, or an open one; needed to enrol and to identify.
         calibration: of the model; by default the file that lies beside it.
+        contract: of an ONNX file, as `load_model` takes it.
         face: what a photo with several faces means: `only` refuses it, `largest` takes the largest.
         device: to compute embeddings on.
+
+    The model, which takes longest, is loaded last: what else is missing or wrong is told at once.
 
     Example:
         >>> recognizer = Recognizer(detector=None)
@@ -90,27 +95,31 @@ class Recognizer:
         detector: str | Path | Detector | None = "mtcnn",
         gallery: str | Path | Gallery | None = None,
         calibration: str | Path | Calibration | None = None,
+        contract: str | Path | Contract | None = None,
         face: str = "only",
         device: str = "cpu",
     ) -> None:
         self.face = check_choice("face", face, FACES)
-        self.model = model if isinstance(model, Embedder) else load_model(model, device=device)
+        if contract is not None and isinstance(model, Embedder):
+            raise ValueError("contract belongs to a model's file; one that is given loaded has its own")
+        if isinstance(gallery, str | Path):
+            check_gallery(gallery)
+        self._gallery = gallery
+        if not isinstance(model, Embedder):
+            find_model(model)
+        self.calibration = _calibration(model, calibration)
+        self.detector = load_detector(detector) if isinstance(detector, str | Path) else detector
+        self.model = model if isinstance(model, Embedder) else load_model(model, contract, device=device)
         if detector is not None and not self.contract.alignment:
             raise ValueError(
                 f"{self.model.name or 'the model'}: its contract names no alignment target, so faces cannot be warped "
                 "for it; state `alignment` in the contract, or give aligned crops (detector=None)"
             )
-        self.detector = load_detector(detector) if isinstance(detector, str | Path) else detector
-        self.calibration = self._calibration(model, calibration)
-        self._gallery = gallery
-
-    def _calibration(self, model: str | Path | Embedder, calibration: str | Path | Calibration | None) -> Calibration:
-        if isinstance(calibration, Calibration):
-            calibration.check_contract(self.contract)
-            return calibration
-        if calibration is None and isinstance(model, Embedder):
-            raise ValueError("calibration is missing: a model that is given loaded does not say where its own lies")
-        return load_calibration(model if calibration is None else calibration, self.contract)  # type: ignore[arg-type]
+        try:
+            self.calibration.check_contract(self.contract)
+        except ValueError as error:
+            where = calibration or model
+            raise ValueError(f"{where}: {error}" if isinstance(where, str | Path) else str(error)) from None
 
     @property
     def contract(self) -> Contract:
@@ -266,6 +275,15 @@ def default_gallery() -> Path:
     That is `$XDG_DATA_HOME`, or `~/.local/share`.
     """
     return Path(os.environ.get("XDG_DATA_HOME") or Path.home() / ".local" / "share") / "hypersphere" / "gallery.db"
+
+
+def _calibration(model: str | Path | Embedder, calibration: str | Path | Calibration | None) -> Calibration:
+    if isinstance(calibration, Calibration):
+        return calibration
+    place = model if calibration is None else calibration
+    if isinstance(place, Embedder):
+        raise ValueError("calibration is missing: a model that is given loaded does not say where its own lies")
+    return load_calibration(place)
 
 
 def _pixels(photo: Photo) -> Image:

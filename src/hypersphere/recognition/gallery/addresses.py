@@ -60,6 +60,12 @@ def open_gallery(address: str | os.PathLike[str], *, contract: Contract | None =
     return MilvusGallery(host, port, check_name(name), shown, token=token, contract=contract, create=create)
 
 
+def check_gallery(address: str | os.PathLike[str]) -> None:
+    """Raise what `open_gallery` would, as far as that takes no server: one that does not exist yet is in order."""
+    if engine_of(address) == "sqlite" and Path(address).exists():
+        SqliteGallery(Path(address), None).close()
+
+
 def restore_gallery(path: str | os.PathLike[str], address: str | os.PathLike[str]) -> int:
     """Make a new gallery from a backup, of any engine; returns how many records it holds.
 
