@@ -135,3 +135,26 @@ def test_people_with_one_image_are_no_probes_but_are_distractors() -> None:
     people = People(torch.eye(5), np.array([3, 1, 1, 0, 3]))
     ours = people.with_mates()
     assert ours.labels.tolist() == [1, 0, 0, 1]
+
+
+def test_images_of_nobody_known_are_distractors_and_never_mates(held: People) -> None:
+    """Two that are alike to a bit would be the best genuine pair there is, and the best impostors."""
+    strangers = drawn(3, 20).embeddings.repeat(2, 1)
+    mixed = People(torch.cat([strangers, held.embeddings]), np.concatenate([np.full(len(strangers), -1), held.labels]))
+    for measure in (measure_templates, measure_trials):
+        plain, found = measure(held), measure(mixed)
+        assert plain.keys() == found.keys()
+        for name, value in plain.items():
+            np.testing.assert_array_equal(found[name], value, err_msg=name)
+    others = drawn(1, 40)
+    plain, found = measure_distractors(held, others), measure_distractors(mixed, others)
+    for name, value in plain.items():
+        np.testing.assert_array_equal(found[name], value, err_msg=name)
+    more = People(
+        torch.cat([others.embeddings, strangers]), np.concatenate([others.labels, np.full(len(strangers), -1)])
+    )
+    named = People(more.embeddings, np.where(more.labels < 0, 40, more.labels))
+    harder = measure_distractors(held, more)
+    for name, value in measure_distractors(held, named).items():
+        np.testing.assert_array_equal(harder[name], value, err_msg=name)
+    assert of(harder["rank-1 among distractors"]) < of(plain["rank-1 among distractors"])

@@ -58,9 +58,12 @@ _TEST_SHARE = 0.75
 class People:
     """Images of people whom training did not see.
 
+    An image labelled -1 is of nobody that is known. It is a distractor to people of another set; among its own people
+    it is left out, for it may be of any of them: neither a mate nor an impostor.
+
     Args:
         embeddings: (images, dim), as the network gives them.
-        labels: (images,) who is on each, numbered from 0.
+        labels: (images,) who is on each, numbered from 0; -1 where that is unknown.
     """
 
     embeddings: Tensor
@@ -71,10 +74,19 @@ class People:
         """(images, dim) in double precision."""
         return normalize(self.embeddings.double())
 
+    def known(self) -> People:
+        """The images whose people are known."""
+        kept = np.flatnonzero(self.labels >= 0)
+        return self if len(kept) == len(self.labels) else self._rows(kept)
+
     def with_mates(self) -> People:
         """Those with at least two images, numbered anew."""
-        kept = np.flatnonzero(np.bincount(self.labels)[self.labels] > 1)
-        return People(self.embeddings[torch.from_numpy(kept)], np.unique(self.labels[kept], return_inverse=True)[1])
+        known = self.known()
+        ours = known._rows(np.flatnonzero(np.bincount(known.labels)[known.labels] > 1))
+        return People(ours.embeddings, np.unique(ours.labels, return_inverse=True)[1])
+
+    def _rows(self, rows: Ints) -> People:
+        return People(self.embeddings[torch.from_numpy(rows).to(self.embeddings.device)], self.labels[rows])
 
 
 def measure_searches(trained: Trained, sets: Sequence[UnseenPairs], device: str) -> Mapping[str, Any]:
@@ -204,6 +216,7 @@ def measure_trials(people: People, trials: int = TRIALS) -> Measured:
         FAR of 0.1 %; and of each who is enrolled, the share of probes whose best entry is right and is accepted at a
         FAR of 1 % of the probes of others.
     """
+    people = people.known()
     count, units = len(np.bincount(people.labels)), people.units
     sums = {name: np.zeros((2, count)) for name in ("VR at FAR 0.1 %", "DIR at FAR 1 %")}
     for tested, gallery in draw_trials(people.labels, trials):
