@@ -85,6 +85,12 @@ def test_epochs_are_those_of_the_images_that_are_left() -> None:
     assert balanced(job(epochs=200), "t", "softmax").recipe(0).train.steps == 200 * 196
 
 
+def test_by_default_there_are_sixty_epochs_and_no_fewer_than_eight_thousand_steps() -> None:
+    ratios = [(kind, ratio) for kind in KINDS for ratio in (100.0, 10.0)]
+    steps = [imbalanced(job(), kind, ratio, "t", "softmax").recipe(0).train.steps for kind, ratio in ratios]
+    assert steps == [8000, 60 * 160, 60 * 198, 60 * 215]
+
+
 KINDS = ("long_tailed", "step")
 
 
