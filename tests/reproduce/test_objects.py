@@ -236,6 +236,22 @@ def test_what_is_missing_is_trained_where_the_images_lie_beside(
     assert set(got.records) == set(RecordLines(folder / "records.jsonl").records) == {first.key(0), second.key(0)}
 
 
+def test_items_ask_for_every_run_on_record() -> None:
+    """A recipe or setting that changes would leave them lying there unused."""
+    folder = Path(__file__).parents[2] / "docs" / "results" / "cifar"
+    names = {"largest-margins/table1": (None, 100), "largest-margins/table2": (None,)}
+    names |= {f"sphereface/fig{number}": (None,) for number in (8, 11, 12)}
+    settings = [
+        setting
+        for name, lengths in names.items()
+        for epochs in lengths
+        for setting in settings_of(Job(entry=load_catalogue()[name], data=folder, epochs=epochs))
+    ]
+    records = RecordLines(folder / "records.jsonl").records
+    titles = {record.title for record in records.values()}
+    assert set(records) <= {s.key(seed) for s in settings if s.title in titles for seed in range(5)}
+
+
 @pytest.mark.parametrize(
     "array", [np.array([True, False, True]), np.arange(6).reshape(2, 3), np.array([[1.5]], np.float32)]
 )
