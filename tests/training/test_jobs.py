@@ -174,6 +174,7 @@ def test_the_key_of_a_run_does_not_tell_where_its_data_lie(tmp_path: Path) -> No
     )
     assert taught == moved
     assert taught not in (another, run_key(recipe))
+    assert run_key(replace(recipe, about="another sentence")) != run_key(recipe)
 
 
 def test_a_run_that_stops_itself_is_on_record(tmp_path: Path) -> None:

@@ -102,7 +102,9 @@ class RunRecord:
 def run_key(recipe: Recipe) -> str:
     """Return a hash of a recipe that does not depend on where its data and its teacher lie.
 
-    Only the last name of a path counts.
+    Only the last name of a path counts, so that two files of one name in different folders share a key (`hypersphere
+    compare` refuses such cells); give them different names. The recipe's `about` counts, too: a run on record is found
+    again only by the sentence that it was trained under, as those of docs/results are, whose recipes are not all kept.
     """
     data, validation, teacher = recipe.data, recipe.data.validation, recipe.teacher
     pairs, images = (None if path is None else Path(path).name for path in (validation.pairs, validation.images))
