@@ -1,6 +1,7 @@
 """Where images come from: formats, each with a reader and a writer; identities that two sets share."""
 
 from hypersphere.data.augment import Augmentation
+from hypersphere.data.augmented_steps import AugmentedSteps
 from hypersphere.data.convert import FORMATS, NOT_WRITTEN, guess_format, open_source, write_source
 from hypersphere.data.corrupt import imbalance, long_tailed_counts, noisy_labels, step_counts, unlabelled
 from hypersphere.data.doubtful import center_cosines, read_doubtful, share_threshold, write_doubtful
@@ -55,6 +56,7 @@ __all__ = [
     "NOT_WRITTEN",
     "ArraySource",
     "Augmentation",
+    "AugmentedSteps",
     "CifarSource",
     "ClassBalancedBatches",
     "EncodedSource",

@@ -143,8 +143,7 @@ class Augmentation:
         return torch.rand(images, _DRAWS, generator=generator, device=generator.device)
 
     def _changed(self, images: Tensor, generator: torch.Generator, change: Change) -> Tensor:
-        if images.dtype != torch.uint8 or images.ndim != 4 or images.shape[1] not in (1, 3):
-            raise ValueError(f"images are {images.dtype} {tuple(images.shape)}; expected uint8 (B, 1 or 3, H, W)")
+        check_images(images)
         numbers, layout = self.plan(self.draw(len(images), generator), *images.shape[1:])
         return change(images, onto(numbers, images.device), layout)
 
@@ -253,6 +252,12 @@ class Augmentation:
         tall = (area * ratio).sqrt().round().clamp(1, height)
         wide = (area / ratio).sqrt().round().clamp(1, width)
         return torch.where(u[:, 11:12] < self.erase, _boxes(tall, wide, u[:, 14], u[:, 15], height, width), 0.0)
+
+
+def check_images(images: Tensor) -> None:
+    """Raise a ValueError unless these are images as `Augmentation` takes them."""
+    if images.dtype != torch.uint8 or images.ndim != 4 or images.shape[1] not in (1, 3):
+        raise ValueError(f"images are {images.dtype} {tuple(images.shape)}; expected uint8 (B, 1 or 3, H, W)")
 
 
 def more_draws(u: Tensor, count: int) -> Tensor:

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import torch
 from torch import Tensor
+from torch.nn import functional
 
 _LUMA = (0.299, 0.587, 0.114)
+_BLACK = 2
+"""Black pixels on every side of an image: those next to a place outside of it are among them."""
 
 
 def move(images: Tensor, affine: Tensor, box: Tensor | None, *, blend: bool) -> Tensor:
@@ -26,18 +29,27 @@ def move(images: Tensor, affine: Tensor, box: Tensor | None, *, blend: bool) -> 
         float32 (B, C, H, W) between 0 and 255.
     """
     channels, height, width = images.shape[1:]
+    if box is not None:
+        images = images * _inside(images, box)
+    line = width + 2 * _BLACK
+    padded = functional.pad(images, (_BLACK,) * 4).flatten(2)
     y = torch.arange(height, device=images.device)[:, None] - (height - 1) / 2
     x = torch.arange(width, device=images.device) - (width - 1) / 2
-    a, b, c, d, e, f = (each[:, None, None] for each in affine.unbind(1))
-    seen = (0, height, 0, width) if box is None else tuple(each[:, None, None] for each in box.unbind(1))
-    columns = _neighbours(a * x + b * y + c, width, seen[2], seen[3], blend=blend)
-    rows = _neighbours(d * x + e * y + f, height, seen[0], seen[1], blend=blend)
-    pixels = images.flatten(2)
+    a, b, c = affine.view(-1, 2, 3, 1, 1).unbind(2)
+    place = a * x + b * y + c  # (B, 2, H, W): the column and the row
+    before = place.floor()
+    column, row = (before + _BLACK).unbind(1)
+    index = row.clamp(0, height + _BLACK).long() * line + column.clamp(0, width + _BLACK).long()
+    index = index.flatten(1)[:, None].expand(-1, channels, -1)
+    if not blend:
+        return padded.gather(2, index).view(images.shape).float()
+    after = place - before
     moved = torch.zeros(images.shape, device=images.device)
-    for row, row_weight in rows:
-        for column, column_weight in columns:
-            index = (row * width + column).flatten(1)[:, None].expand(-1, channels, -1)
-            moved += pixels.gather(2, index).view(images.shape) * (row_weight * column_weight)[:, None]
+    (left, upper), (right, lower) = (1 - after).unbind(1), after.unbind(1)
+    for row_weight, below in ((upper, 0), (lower, line)):
+        for column_weight, beside in ((left, 0), (right, 1)):
+            neighbour = padded[:, :, below + beside :].gather(2, index).view(images.shape)
+            moved += neighbour * (row_weight * column_weight)[:, None]
     return moved
 
 
@@ -79,9 +91,7 @@ def lose_colour(x: Tensor, chosen: Tensor) -> Tensor:
 
 def erase(x: Tensor, box: Tensor) -> Tensor:
     """Set a rectangle of every image to 0; `box` (B, 4) as in `move`."""
-    rows = torch.arange(x.shape[2], device=x.device)[:, None]
-    columns = torch.arange(x.shape[3], device=x.device)
-    return x.masked_fill(_inside(rows, columns, box)[:, None], 0.0)
+    return x.masked_fill(_inside(x, box), 0.0)
 
 
 def luma(x: Tensor) -> Tensor:
@@ -92,19 +102,12 @@ def luma(x: Tensor) -> Tensor:
     return red * _LUMA[0] + green * _LUMA[1] + blue * _LUMA[2]
 
 
-def _neighbours(
-    place: Tensor, size: int, first: Tensor | int, end: Tensor | int, *, blend: bool
-) -> list[tuple[Tensor, Tensor]]:
-    """The pixels on either side of places on a line, and their bilinear weights, 0 outside of first .. end - 1."""
-    before = place.floor()
-    share = place - before
-    sides = [(before, 1 - share), (before + 1, share)] if blend else [(before, torch.ones_like(share))]
-    return [(each.clamp(0, size - 1).long(), weight * ((each >= first) & (each < end))) for each, weight in sides]
-
-
-def _inside(row: Tensor, column: Tensor, box: Tensor) -> Tensor:
-    top, bottom, left, right = (each[:, None, None] for each in box.unbind(1))
-    return (row >= top) & (row < bottom) & (column >= left) & (column < right)
+def _inside(images: Tensor, box: Tensor) -> Tensor:
+    """Which pixels of each image (B, C, H, W) lie in its box, (B, 1, H, W)."""
+    rows = torch.arange(images.shape[2], device=images.device)[:, None]
+    columns = torch.arange(images.shape[3], device=images.device)
+    top, bottom, left, right = (each[:, None, None, None] for each in box.unbind(1))
+    return (rows >= top) & (rows < bottom) & ((columns >= left) & (columns < right))
 
 
 def _lowered(x: Tensor, scale: Tensor) -> Tensor:

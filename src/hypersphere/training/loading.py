@@ -9,7 +9,16 @@ import torch
 from torch import Tensor
 
 from hypersphere.core import Reporter
-from hypersphere.data import Augmentation, ImageSource, InMemory, Prefetcher, ProcessPrefetcher, cutmix, mixup
+from hypersphere.data import (
+    Augmentation,
+    AugmentedSteps,
+    ImageSource,
+    InMemory,
+    Prefetcher,
+    ProcessPrefetcher,
+    cutmix,
+    mixup,
+)
 from hypersphere.distributed import World
 from hypersphere.training.build import make_batches
 from hypersphere.training.recipe import Recipe, TrainSettings
@@ -19,6 +28,8 @@ Loaded = tuple[Tensor, Tensor]
 Loader = Prefetcher[Loaded] | ProcessPrefetcher[Loaded]
 Mixture = tuple[Tensor, Tensor, Tensor | float, Tensor | float]
 """Images mixed in pairs, with whom each was mixed, and the shares of its own label and of the other's."""
+_AHEAD = 8
+"""Steps whose augmentation is planned at once where a GPU augments: there the steps come one after another."""
 
 
 class TrainingImages:
@@ -53,7 +64,8 @@ class TrainingImages:
         self.labels = torch.from_numpy(np.asarray(self.source.labels, dtype=np.int64))
         _check_labels(self.labels, self.source.num_classes)
         self.unlabelled = bool((self.labels < 0).any())
-        self.augment = recipe.augment.compiled() if compile and self.device.type == "cuda" else recipe.augment
+        ahead, compiled = 1 if self.device.type == "cpu" else _AHEAD, compile and self.device.type == "cuda"
+        self.augment = AugmentedSteps(recipe.augment, self._draw, ahead=ahead, compile=compiled)
         self.batches = make_batches(recipe, self.source, world)
 
     def loader(self, start: int, stop: int) -> Loader:
@@ -83,10 +95,13 @@ class TrainingImages:
         return normalised(images, torch.Generator()).contiguous(memory_format=torch.channels_last)
 
     def _augmented(self, images: Tensor, step: int) -> Tensor:
-        """Augment images, each as it would be if one process saw the whole batch."""
+        return self.augment(images, step).contiguous(memory_format=torch.channels_last)
+
+    def _draw(self, step: int, images: int) -> Tensor:
+        """Return the random numbers of a step's images, those that they have if one process sees the whole batch."""
         generator = torch.Generator().manual_seed(mix_seed(self.recipe.train.seed, step))
-        self.recipe.augment.draw(self.world.rank * len(images), generator)  # those of the ranks before
-        return self.augment(images, generator).contiguous(memory_format=torch.channels_last)
+        self.recipe.augment.draw(self.world.rank * images, generator)  # those of the ranks before
+        return self.recipe.augment.draw(images, generator)
 
 
 def mix(images: Tensor, mixing: torch.Generator, settings: TrainSettings) -> Mixture:
