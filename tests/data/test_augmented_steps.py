@@ -64,3 +64,17 @@ def test_bad_images_and_settings() -> None:
         AugmentedSteps(EVERYTHING, draw)(batch(0).float(), 0)
     with pytest.raises(ValueError, match="ahead=0"):
         AugmentedSteps(EVERYTHING, draw, ahead=0)
+
+
+@pytest.mark.gpu
+@pytest.mark.filterwarnings("ignore:Synchronization debug mode is a prototype")
+def test_on_a_gpu_the_host_does_not_wait() -> None:
+    together, images = AugmentedSteps(EVERYTHING, draw, ahead=4), batch(0).cuda()
+    together(images, 100)
+    torch.cuda.set_sync_debug_mode("error")
+    try:
+        changed = [together(images, step) for step in range(6)]
+    finally:
+        torch.cuda.set_sync_debug_mode("default")
+    for step, found in enumerate(changed):
+        assert torch.equal(found, EVERYTHING(images, generator(step)))
