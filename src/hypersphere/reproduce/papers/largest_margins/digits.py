@@ -175,7 +175,7 @@ def margins(evidence: Evidence) -> Outcome:
     notes = [
         f"MNIST: the 4-layer CNN with 128-D features (the paper does not print the width), {epochs} of the paper's "
         f"{_PAPER_EPOCHS} epochs, no augmentation; the sample margins are of test images, by cosines.",
-        *([NOTE] if is_record_folder(job.data) else []),
+        *([NOTE] if any(evidence.on("cifar10").records.values()) else []),
         *missing,
     ]
     return Outcome(findings=[*claims, *rows], figures=figures, notes=notes)
