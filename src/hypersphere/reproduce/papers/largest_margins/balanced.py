@@ -94,7 +94,7 @@ def fixed_prototypes(evidence: Evidence) -> Outcome:
         for column, name in enumerate(names, start=1):
             lines = []
             for setting in both:
-                trained = [r.arrays["history"] for r in evidence.records[setting] if not r.stopped]
+                trained = [r.arrays["history"] for r in evidence.records[setting] if "history" in r.arrays]
                 if not trained:
                     continue
                 history = np.stack(trained)
