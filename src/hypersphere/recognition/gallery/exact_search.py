@@ -99,6 +99,11 @@ class ExactSearch:
             self._digits[place] = digits[:, : self._digits.shape[1]]
         self.size = end
 
+    def reserve(self, count: int) -> None:
+        """Take memory for `count` rows at once, where it is known that so many will be appended."""
+        if count > len(self._rows):
+            self._grow(count)
+
     def remove(self, positions: NDArray[np.int64]) -> None:
         """Forget rows: their numbers become zeros, their positions are not used again."""
         self.removed += int(np.count_nonzero(self._alive[positions]))

@@ -35,8 +35,10 @@ from hypersphere.recognition.gallery.sqlite_file import (
     as_row,
     connect,
     create_file,
+    is_whole,
     naming_errors,
     read_contract_of,
+    texts_as_bytes,
 )
 from hypersphere.recognition.gallery.stored_template import Record, audit_digest, unpacked
 
@@ -273,14 +275,18 @@ class SqliteGallery(Gallery):
             self._rows.remove(self._positions(np.array(gone, np.int64)[:, 0]))
             if 2 * self._rows.removed > self._rows.size:
                 self._forget_memory()
-        rows = sql.execute(f"SELECT seq, {COLUMNS}, digest FROM templates WHERE seq > ? ORDER BY seq", (self._seen[0],))
+        if self._seen[0] == 0:
+            self._rows.reserve(sql.execute("SELECT count(*) FROM templates").fetchone()[0])
+        newer = f"SELECT {COLUMNS}, digest, seq FROM templates WHERE seq > ? ORDER BY seq"
         damaged, seqs = [], [self._seqs]
-        while batch := rows.fetchmany(_BATCH):
-            checked = [(seq, values[0], as_record(tuple(values), self.dim)) for seq, *values in batch]
-            whole = [(seq, record.vector) for seq, _, record in checked if record is not None]
-            damaged += [_shown(name) for _, name, record in checked if record is None]
-            self._rows.append(unpacked([vector for _, vector in whole], self.dim))
-            seqs.append(np.array([seq for seq, _ in whole], np.int64))
+        with texts_as_bytes(sql):
+            rows = sql.execute(newer, (self._seen[0],))
+            while batch := rows.fetchmany(_BATCH):
+                whole = [row for row in batch if is_whole(row[:-1], self.dim)]
+                if len(whole) < len(batch):
+                    damaged += [_shown(row[0]) for row in batch if not is_whole(row[:-1], self.dim)]
+                self._rows.append(unpacked([row[2] for row in whole], self.dim))
+                seqs.append(np.array([row[-1] for row in whole], np.int64))
         self._seqs = np.concatenate(seqs)
         self._seen = now
         if damaged:
@@ -358,4 +364,6 @@ class SqliteGallery(Gallery):
 
 
 def _shown(value: object) -> str:
+    if isinstance(value, bytearray):
+        value = value.decode("utf-8", "surrogateescape")
     return str(value).encode("ascii", "backslashreplace").decode()

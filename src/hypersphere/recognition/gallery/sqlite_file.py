@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
@@ -12,7 +12,7 @@ from typing import Any
 from hypersphere.core import make_folders, partial_name, sync_file, sync_folder
 from hypersphere.models import Contract
 from hypersphere.recognition.gallery.driver import GalleryDamaged, GalleryUnavailable, read_settings, settings_row
-from hypersphere.recognition.gallery.stored_template import Record
+from hypersphere.recognition.gallery.stored_template import Record, stored_digest
 
 COLUMNS = "id, subject, vector, metadata, consent, enrolled, expires"
 _APPLICATION = 0x48535047
@@ -109,6 +109,29 @@ def as_record(values: tuple[Any, ...], width: int) -> Record | None:
         id=name, subject=subject, vector=vector, metadata=metadata, consent=consent, enrolled=enrolled, expires=expires
     )
     return record if record.digest == digest and len(vector) == 2 * width else None
+
+
+@contextmanager
+def texts_as_bytes(connection: sqlite3.Connection) -> Iterator[None]:
+    """Let texts be bytearrays, and bytes stay bytes: `is_whole` needs no text decoded, but must tell it from bytes."""
+    connection.text_factory = bytearray
+    try:
+        yield
+    finally:
+        connection.text_factory = _text
+
+
+def is_whole(values: Sequence[Any], width: int) -> bool:
+    """Return whether `as_record` would give a record, of values of `COLUMNS` and digest read by `texts_as_bytes`."""
+    name, subject, vector, metadata, consent, enrolled, expires, digest = values
+    return (
+        type(name) is type(subject) is type(metadata) is type(consent) is bytearray
+        and type(vector) is type(digest) is bytes
+        and type(enrolled) is float
+        and (expires is None or type(expires) is float)
+        and len(vector) == 2 * width
+        and stored_digest(name, subject, vector, metadata, consent, enrolled, expires) == digest
+    )
 
 
 @contextmanager

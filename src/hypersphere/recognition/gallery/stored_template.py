@@ -17,6 +17,8 @@ from hypersphere.core import check_finite_number, parse_json
 UNIT_TOLERANCE = 1e-3
 """How far from 1 the norm of a template or probe may be."""
 MOST_METADATA = 32
+_LENGTH, _DOUBLE = struct.Struct("<q").pack, struct.Struct("<d").pack
+Text = bytes | bytearray
 _NAME_LENGTH, _VALUE_LENGTH, _METADATA_LENGTH = 200, 1000, 8000
 
 
@@ -46,17 +48,30 @@ class Record:
     @property
     def digest(self) -> bytes:
         """SHA-256 over all of it: each part with its length before it. Files hold it: another form is a new format."""
-        times = struct.pack("<d", self.enrolled), b"" if self.expires is None else struct.pack("<d", self.expires)
-        words = [
-            text.encode("utf-8", "surrogateescape") for text in (self.id, self.subject, self.metadata, self.consent)
-        ]
-        parts = (*words, self.vector, *times)
-        return hashlib.sha256(b"".join(struct.pack("<q", len(part)) + part for part in parts)).digest()
+        words = (self.id, self.subject, self.metadata, self.consent)
+        name, subject, metadata, consent = (text.encode("utf-8", "surrogateescape") for text in words)
+        return stored_digest(name, subject, self.vector, metadata, consent, self.enrolled, self.expires)
 
     def same_template(self, other: Record) -> bool:
         """Whether both say the same of the same person; when they were enrolled does not count."""
         mine = (self.subject, self.vector, self.metadata, self.consent, self.expires)
         return mine == (other.subject, other.vector, other.metadata, other.consent, other.expires)
+
+
+def stored_digest(
+    name: Text, subject: Text, vector: bytes, metadata: Text, consent: Text, enrolled: float, expires: float | None
+) -> bytes:
+    """Return `Record.digest` of texts in the bytes that a file holds; written out: every row of a file takes it."""
+    end = b"" if expires is None else _DOUBLE(expires)
+    return hashlib.sha256(
+        b"".join(
+            (
+                _LENGTH(len(name)), name, _LENGTH(len(subject)), subject, _LENGTH(len(metadata)), metadata,
+                _LENGTH(len(consent)), consent, _LENGTH(len(vector)), vector, _LENGTH(8), _DOUBLE(enrolled),
+                _LENGTH(len(end)), end,
+            )
+        )
+    ).digest()  # fmt: skip
 
 
 def check_words(name: str, value: Any, *, longest: int = _NAME_LENGTH, least: int = 1) -> str:
