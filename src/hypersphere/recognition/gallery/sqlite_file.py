@@ -130,7 +130,7 @@ def is_whole(values: Sequence[Any], width: int) -> bool:
         and type(enrolled) is float
         and (expires is None or type(expires) is float)
         and len(vector) == 2 * width
-        and stored_digest(name, subject, vector, metadata, consent, enrolled, expires) == digest
+        and stored_digest((name, subject, metadata, consent), vector, enrolled, expires) == digest
     )
 
 

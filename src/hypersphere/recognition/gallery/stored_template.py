@@ -50,7 +50,7 @@ class Record:
         """SHA-256 over all of it: each part with its length before it. Files hold it: another form is a new format."""
         words = (self.id, self.subject, self.metadata, self.consent)
         name, subject, metadata, consent = (text.encode("utf-8", "surrogateescape") for text in words)
-        return stored_digest(name, subject, self.vector, metadata, consent, self.enrolled, self.expires)
+        return stored_digest((name, subject, metadata, consent), self.vector, self.enrolled, self.expires)
 
     def same_template(self, other: Record) -> bool:
         """Whether both say the same of the same person; when they were enrolled does not count."""
@@ -58,10 +58,9 @@ class Record:
         return mine == (other.subject, other.vector, other.metadata, other.consent, other.expires)
 
 
-def stored_digest(
-    name: Text, subject: Text, vector: bytes, metadata: Text, consent: Text, enrolled: float, expires: float | None
-) -> bytes:
+def stored_digest(words: tuple[Text, Text, Text, Text], vector: bytes, enrolled: float, expires: float | None) -> bytes:
     """Return `Record.digest` of texts in the bytes that a file holds; written out: every row of a file takes it."""
+    name, subject, metadata, consent = words
     end = b"" if expires is None else _DOUBLE(expires)
     return hashlib.sha256(
         b"".join(
