@@ -298,7 +298,8 @@ def test_bnneck_is_a_batch_norm_without_bias() -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "dim", "last_relu"), [("resnet50", 2048, False), ("resnet50", 16, True), ("cnn4", 16, False)]
+    ("name", "dim", "last_relu"),
+    [("resnet50", 2048, False), ("resnet50", 16, True), ("cnn4", 16, False), ("sfnet4", 16, False)],
 )
 def test_features_before_the_neck(name: str, dim: int, last_relu: bool) -> None:
     """The neck of the features is the embedding, and one pass gives both."""

@@ -8,6 +8,7 @@ from typing import ClassVar, Unpack
 from torch import Tensor, nn
 
 from hypersphere.backbones.base import BACKBONES, Backbone, Sizes, halved, xavier_
+from hypersphere.backbones.neck import Necked
 from hypersphere.core import check_range
 
 
@@ -43,7 +44,7 @@ class Unit(nn.Module):
         return total
 
 
-class SFNet(Backbone):
+class SFNet(Necked):
     """SphereFace Table 2: four stages, each a 3x3 layer of stride 2 and residual units, then FC1.
 
     PReLU; plain layers start by xavier, those in residual units from N(0, 0.01), as in the released models.
@@ -55,6 +56,7 @@ class SFNet(Backbone):
         unit_bias: biases in residual units too, as the PyTorch versions of others have them; none beside BatchNorm.
         prelu_after_sum: the second PReLU of a residual unit stands after the sum, as in OpenSphere, whose own are ReLU:
             a slope of zero.
+        bnneck: BatchNorm without bias as the last layer, as of `resnet50`.
         sizes: as `Backbone`.
 
     References:
@@ -71,6 +73,7 @@ class SFNet(Backbone):
         bias: bool = True,
         unit_bias: bool = False,
         prelu_after_sum: bool = False,
+        bnneck: bool = False,
         **sizes: Unpack[Sizes],
     ) -> None:
         super().__init__(**sizes)
@@ -85,11 +88,12 @@ class SFNet(Backbone):
         height, width = halved(self.seen_size, 4)
         self.fc = nn.Linear(512 * height * width, self.dim, bias=bias)
         xavier_(self.fc)
+        self.add_neck(bnneck)
 
     def stages(self) -> Sequence[Sequence[nn.Module]]:
         return [[stage] for stage in self.body]
 
-    def embed(self, x: Tensor) -> Tensor:
+    def features(self, x: Tensor) -> Tensor:
         return self.finish(x, self.fc)
 
 

@@ -136,7 +136,7 @@ def make_head(recipe: Recipe, source: ImageSource, start: Path | None, world: Wo
 def make_neck_losses(recipe: Recipe) -> list[tuple[float, PairLoss]]:
     """Return the weighted losses on the features before the network's neck."""
     if recipe.before_neck and not recipe.backbone.get("bnneck", False):
-        raise ValueError("before_neck needs a network with a neck: backbone.bnneck=true (resnet50, cnn4)")
+        raise ValueError("before_neck needs a network with a neck: backbone.bnneck=true (SFNet, resnet50, cnn4)")
     made = []
     for name, options in recipe.before_neck.items():
         rest = {key: value for key, value in options.items() if key != "weight"}
