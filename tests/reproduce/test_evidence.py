@@ -17,6 +17,7 @@ from hypersphere.reproduce.experiment.measure import probes, unseen_pairs
 from hypersphere.reproduce.experiment.record import Record
 from hypersphere.reproduce.experiment.run import Gathered
 from hypersphere.reproduce.experiment.setting import Setting, people, unique
+from hypersphere.reproduce.outcome import Finding
 
 ENTRY = Entry(id="p/table1", title="t", kind="pocket", claim="c.")
 GOOD, BAD, DEAD = people("good", "softmax"), people("bad", "normface"), people("dead", "coco")
@@ -125,10 +126,28 @@ def test_the_best_must_be_inside() -> None:
     found = evidence()
     other = people("other", "arcface")
     found.records[other] = evidence(0.7).records[GOOD]  # type: ignore[index]
-    inside = found.best_inside([BAD, GOOD, other], "pairs", none=BAD)
-    assert [finding.verdict for finding in inside] == ["held", "held"]
-    assert found.best_inside([GOOD, BAD, other], "pairs")[0].verdict == "contradicted"
-    assert found.best_inside([GOOD, DEAD, BAD], "pairs")[0].verdict == "undecided"
+
+    def inside(*settings: Setting) -> list[Finding]:
+        return found.best_inside(settings, "pairs", chosen_by="pairs", sentence="the best is inside", where=", here")
+
+    held = inside(BAD, GOOD, other)
+    assert [finding.verdict for finding in held] == ["held", "held"]
+    assert [finding.what for finding in held] == ["the best is inside", "good is better than bad, here"]
+    assert inside(GOOD, BAD, other)[0].verdict == "contradicted"
+    assert inside(GOOD, DEAD, BAD)[0].verdict == "undecided"
+
+
+@pytest.mark.usefixtures("few_pairs")
+def test_the_best_is_chosen_by_other_decisions_than_it_is_judged_by() -> None:
+    found, third = evidence(), people("third", "arcface")
+    found.records[third] = [replace(record, numbers={"lfw": 70.0, "pairs": 80.0}) for record in found.records[BAD]]  # type: ignore[index]
+    for setting, lfw in ((GOOD, 60.0), (BAD, 50.0)):
+        found.records[setting] = [  # type: ignore[index]
+            replace(record, numbers={**record.numbers, "lfw": lfw}) for record in found.records[setting]
+        ]
+    first, _ = found.best_inside([BAD, GOOD, third, BAD], "pairs", chosen_by="lfw", sentence="the best is inside")
+    assert first.ours.startswith("third, 80.00; over bad +0.00")
+    assert first.verdict == "undecided"
 
 
 def test_students_interval() -> None:

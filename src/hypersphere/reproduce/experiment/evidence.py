@@ -203,26 +203,36 @@ class Evidence:
         return self.judged(over_seeds(one - two), text, (large, small), sentence=said)
 
     def best_inside(
-        self, settings: Sequence[Setting], outcome: str, *, none: Setting | None = None, sentence: str = ""
+        self, settings: Sequence[Setting], outcome: str, *, chosen_by: str, sentence: str, where: str = ""
     ) -> list[Finding]:
-        """That the best of settings, which stand in order, is neither the first nor the last, and better than none.
+        """That the best of settings, which stand in order, is neither first nor last, and better than the first.
 
-        The best of the inner ones must be better than both ends.
+        The best of the inner ones, chosen by other decisions than it is judged by, must be better than both ends.
+
+        Args:
+            settings: in order; the first has no margin, weight or whatever it is.
+            outcome: the decisions that judge.
+            chosen_by: those that choose.
+            sentence: that the best is inside.
+            where: said after the sentence that it is better than the first.
         """
         first, *inner, last = settings
-        means = np.array([self.mean(setting, outcome) for setting in inner])
+        means = np.array([self.mean(setting, chosen_by) for setting in inner])
         if np.isnan(means).all():
             return [self.judged(None, _NOT_MEASURED, settings, sentence=sentence)]
         best = inner[int(np.nanargmax(means))]
-        ends = [self.better(best, end, outcome) for end in (first, last)]
+        ends = [
+            self.better(best, end, outcome, sentence=f"{best.title} is better than {end.title}{where}")
+            for end in (first, last)
+        ]
         gains = "; ".join(f"{end.title} {found.ours}" for end, found in zip((first, last), ends, strict=True))
-        found = Finding(
-            what=sentence or self.job.entry.claim,
-            ours=f"{best.title}, {np.nanmax(means):.2f}; over {gains}",
+        inside = Finding(
+            what=sentence,
+            ours=f"{best.title}, {self.mean(best, outcome):.2f}; over {gains}",
             verdict=every([end.verdict or "undecided" for end in ends]),
-            note="the best is chosen on the people it is judged on",
+            note=self.unfit(best, first, last),
         )
-        return [found] if none is None else [found, self.better(best, none, outcome)]
+        return [inside, ends[0]]
 
 
 def gain_of(worse: Floats, better: Floats, subjects: tuple[npt.ArrayLike, npt.ArrayLike]) -> Interval:
