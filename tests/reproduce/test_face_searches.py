@@ -9,7 +9,7 @@ import numpy.typing as npt
 import pytest
 import torch
 
-from hypersphere.evaluation import Embeddings
+from hypersphere.evaluation import Embeddings, verify_pairs
 from hypersphere.evaluation.protocols.blufr.files import Trial
 from hypersphere.evaluation.protocols.blufr.protocol import Blufr
 from hypersphere.evaluation.protocols.ijb.files import Media, TemplatePairs, TemplateSet
@@ -20,9 +20,11 @@ from hypersphere.reproduce.experiment.face_searches import (
     People,
     draw_trials,
     measure_distractors,
+    measure_raw_pairs,
     measure_templates,
     measure_trials,
 )
+from hypersphere.training import UnseenPairs, load_recipe
 
 PEOPLE, IMAGES = 360, 4
 
@@ -158,3 +160,18 @@ def test_images_of_nobody_known_are_distractors_and_never_mates(held: People) ->
     for name, value in measure_distractors(held, named).items():
         np.testing.assert_array_equal(harder[name], value, err_msg=name)
     assert of(harder["rank-1 among distractors"]) < of(plain["rank-1 among distractors"])
+
+
+def test_pairs_are_decided_by_lengths_too_where_embeddings_are_not_normalised() -> None:
+    rng = np.random.default_rng(0)
+    same = np.arange(200) % 2 == 0
+    one = rng.normal(size=(200, 8))
+    two = np.where(same[:, None], one, rng.normal(size=(200, 8))) * rng.uniform(0.1, 10, (200, 1))
+    embeddings = torch.from_numpy(np.concatenate([one, two]))
+    left, right = np.arange(200), np.arange(200, 400)
+    source = torch.utils.data.TensorDataset(embeddings)
+    pairs = UnseenPairs(load_recipe("pocket/faces"), source, left, right, same, title="lfw-pairs")  # type: ignore[arg-type]
+    found = measure_raw_pairs(pairs, embeddings)
+    assert set(found) == {"lfw inner", "lfw euclidean"}
+    assert (found["lfw inner"] == verify_pairs((one * two).sum(1), same).right).all()
+    assert (found["lfw euclidean"] == verify_pairs(-np.sqrt(((one - two) ** 2).sum(1)), same).right).all()

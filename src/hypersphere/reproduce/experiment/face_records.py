@@ -16,7 +16,7 @@ from hypersphere.core import whole_file
 from hypersphere.core.read_arrays import read_npz
 from hypersphere.distributed import World
 from hypersphere.reproduce.experiment.evidence import Evidence
-from hypersphere.reproduce.experiment.face_searches import measure_searches
+from hypersphere.reproduce.experiment.face_searches import PAIRS, RAW, measure_searches
 from hypersphere.reproduce.experiment.measure import METRICS
 from hypersphere.reproduce.experiment.record import Record
 from hypersphere.reproduce.experiment.run import Announce, Gathered, ProgressFactory
@@ -32,7 +32,6 @@ SETS = {"lfw": "on LFW", "pairs": "on people held out"}
 _IMAGES = "images"
 NORMS, IMAGES_OF_CLASSES = "prototype norms", "images of classes"
 """Arrays of a run with softmax that was searched with."""
-_TITLES = {"lfw": "lfw-pairs", "pairs": "held-out identities"}
 NOTE = (
     "33,993 real faces of 5,741 people; [losses.md](../results/losses.md) has the recipe and what was tuned. SFNet-10 "
     "at 56 x 56, 24 epochs, unless a row says otherwise; tested on LFW's 6,000 pairs and on 30,000 pairs of 500 people "
@@ -52,6 +51,8 @@ def searched(setting: Setting) -> Setting:
 
 _SLOW = "optimizer.lr=0.02"
 """The rate that was the best of three for losses whose prototypes start near zero."""
+STEADY = ("optimizer.lr=0.05", "schedule.warmup=1.0", "optimizer.max_grad_norm=5.0")
+"""A rate at which networks of every depth train, without batch normalisation: at 0.1 some runs end in no number."""
 SOFTMAX = faces("softmax", "softmax")
 A_SOFTMAX = {
     1: faces("A-Softmax, m = 1", "modified_softmax"),
@@ -107,6 +108,11 @@ def rows(evidence: Evidence, settings: Mapping[str, Setting], column: str = "") 
         found.append(evidence.row(setting, "lfw", paper=printed))
         found.append(evidence.row(setting, "pairs", data="held-out people"))
     return found
+
+
+def faces_at_hand(data: Path | None) -> bool:
+    """Whether a path has the faces, or runs on record: then items are about them, and not about pocket faces."""
+    return data is not None and any((data / name).is_file() for name in (SUBJECTS, FACE_FILES[0].partition("=")[2]))
 
 
 def face_runs(
@@ -193,7 +199,7 @@ def write_subjects(folder: Path) -> None:
     """
     recipe = _in_folder(SOFTMAX, 0, folder)
     found = {unseen.title: np.stack(unseen.subjects).astype(np.int16) for unseen in validation_sets(recipe)}
-    arrays = {name: found[title] for name, title in _TITLES.items()}
+    arrays = {name: found[title] for name, title in PAIRS.items()}
     arrays[_IMAGES] = np.bincount(training_source(recipe.data).labels).astype(np.int16)
     with whole_file(folder / SUBJECTS) as partial:
         np.savez_compressed(partial, **arrays)  # type: ignore[arg-type]
@@ -217,7 +223,7 @@ def _as_record(run: RunRecord, measure: str, subjects: Mapping[str, npt.NDArray[
         numbers["train accuracy"] = 100 * run.train_accuracy
     if run.norm is not None:
         numbers["norm"] = run.norm
-    for name, title in _TITLES.items() if measure == "verification" and run.scores else ():
+    for name, title in PAIRS.items() if run.scores else ():
         score, people = run.scores[title], subjects[name]
         numbers[name] = 100 * score.accuracy
         arrays[name], arrays[f"{name} subjects"] = score.decisions(people.shape[1]), people
@@ -225,6 +231,7 @@ def _as_record(run: RunRecord, measure: str, subjects: Mapping[str, npt.NDArray[
         arrays[name] = stored.array()
         if name in METRICS:
             numbers[name] = 100 * float(arrays[name].mean())
+        if name in METRICS and name not in RAW:
             arrays[f"{name} subjects"] = np.tile(np.arange(len(arrays[name])), (2, 1))
     if NORMS in arrays and _IMAGES in subjects:
         arrays[IMAGES_OF_CLASSES] = subjects[_IMAGES]

@@ -16,7 +16,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from hypersphere.evaluation import Embeddings, Matches, Roc, mate_ranks, mated, ranks_among, roc_from
+from hypersphere.evaluation import Embeddings, Matches, Roc, mate_ranks, mated, ranks_among, roc_from, verify_pairs
 from hypersphere.evaluation.metrics.identification import open_set_curve, open_set_scores
 from hypersphere.evaluation.metrics.tail import HighestScores, tail_roc
 from hypersphere.evaluation.protocols.megaface.search import mate_pairs
@@ -33,6 +33,10 @@ HELD_OUT, LFW = "held out", "LFW"
 """What the people of the two sets are called in the names of measures: `rank-1, LFW`."""
 _SETS = {"held-out identities": HELD_OUT, "lfw-pairs": LFW}
 """By the titles of the two sets of pairs."""
+PAIRS = {"lfw": "lfw-pairs", "pairs": "held-out identities"}
+"""The titles of the two sets of pairs by the names of their decisions."""
+RAW = tuple(f"{name} {similarity}" for name in PAIRS for similarity in ("inner", "euclidean"))
+"""Decisions about pairs whose embeddings are not normalised: by inner products, and by distances."""
 FARS, FPIRS = (1e-5, 1e-4, 1e-3), (1e-2, 1e-1)
 """Of templates; where people are too few for a rate, it is left out."""
 DISTRACTOR_FARS = (1e-6, 1e-5)
@@ -94,13 +98,15 @@ def measure_searches(trained: Trained, sets: Sequence[UnseenPairs], device: str)
 
     Returns:
         by name: of every measure of `Evidence`, (people,) the share that was right of each person; curves; the last
-        loss of the log; of a softmax head, the norms of its prototypes.
+        loss of the log; of a softmax head, the norms of its prototypes and the decisions of `RAW`.
     """
-    people = {}
-    for each in sets:
-        labels = each.people_on_images
-        people[_SETS[each.title]] = People(each.embeddings(trained.backbone, device).to(device), labels)
+    people: dict[str, People] = {}
     found: Measured = {}
+    free = not trained.head.objective.normalizes_prototypes
+    for each in sets:
+        embeddings = each.embeddings(trained.backbone, device)
+        people[_SETS[each.title]] = People(embeddings.to(device), each.people_on_images)
+        found |= measure_raw_pairs(each, embeddings) if free else {}
     for name, one in people.items():
         found |= _named(measure_templates(one), name)
     held, lfw = people[HELD_OUT], people[LFW]
@@ -109,13 +115,27 @@ def measure_searches(trained: Trained, sets: Sequence[UnseenPairs], device: str)
     log = [float(line["loss"]) for line in read_log(trained.folder / "log.jsonl") if "loss" in line]
     if log:
         found |= {"first loss": log[0], "last loss": log[-1]}
-    if not trained.head.objective.normalizes_prototypes:
+    if free:
         found["prototype norms"] = trained.head.weight.detach().norm(dim=1).cpu().numpy().astype(np.float16)
     return found
 
 
 def _named(found: Measured, people: str) -> Measured:
     return {f"{name}, {people}": value for name, value in found.items()}
+
+
+def measure_raw_pairs(pairs: UnseenPairs, embeddings: Tensor) -> Measured:
+    """NormFace Table 1, before: whether each pair is decided rightly by the inner product and by the distance.
+
+    Args:
+        pairs: one of the two sets.
+        embeddings: (images, dim), as the network gives them.
+    """
+    name = next(name for name, title in PAIRS.items() if title == pairs.title)
+    one, two = (embeddings[torch.from_numpy(side)].double() for side in (pairs.left, pairs.right))
+    scores = {"inner": (one * two).sum(1), "euclidean": -(one - two).norm(dim=1)}
+    folds = 10 if pairs.folds is None else pairs.folds
+    return {f"{name} {how}": verify_pairs(values.numpy(), pairs.same, folds).right for how, values in scores.items()}
 
 
 def measure_templates(people: People) -> Measured:

@@ -57,6 +57,8 @@ class Metric:
 METRICS: Mapping[str, Metric] = {
     "pairs": Metric("accuracy", "%"),
     "lfw": Metric("accuracy on LFW", "%"),
+    "lfw inner": Metric("accuracy on LFW", "%"),
+    "lfw euclidean": Metric("accuracy on LFW", "%"),
     "pairs inner": Metric("accuracy", "%"),
     "pairs euclidean": Metric("accuracy", "%"),
     "pairs mirror": Metric("accuracy with mirror images", "%"),

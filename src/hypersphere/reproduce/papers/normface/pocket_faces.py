@@ -1,7 +1,8 @@
-"""NormFace on pocket faces: Fig. 8 and Tables 1, 4."""
+"""NormFace on pocket faces: Fig. 8 and Tables 1, 4; with runs on real faces at hand they are about those."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -9,20 +10,28 @@ import numpy as np
 from hypersphere.plots import Panel, draw_panels
 from hypersphere.reproduce.experiment.drawings import curve, draw_rows
 from hypersphere.reproduce.experiment.evidence import PEOPLE, Evidence, each, experiment
+from hypersphere.reproduce.experiment.face_records import faces_at_hand
 from hypersphere.reproduce.experiment.setting import SOFTMAX, Setting, people
 from hypersphere.reproduce.experiment.verdict import over_seeds
+from hypersphere.reproduce.job import Job
 from hypersphere.reproduce.outcome import Outcome
+from hypersphere.reproduce.papers.normface import tuned_faces
+from hypersphere.reproduce.papers.normface.tuned_faces import WEIGHTS
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-WEIGHTS = (0.001, 0.01, 0.1, 1.0)
 _TUNED = (
     "Fine-tuned ones: 12 epochs of softmax, then 8 of the loss named, at 0.4 of the rate: as many in all as the plain "
     "softmax has."
 )
 
 _UNIT = ("prototype_norm=1.0", "renormalize=true")
+
+
+def _or_real(pocket: Sequence[Setting], real: Sequence[Setting]) -> Callable[[Job], Sequence[Setting]]:
+    """The settings of an item on real faces where they are at hand."""
+    return lambda job: real if faces_at_hand(job.data) else pocket
 
 
 def tuned(title: str, head: str, *options: str) -> Setting:
@@ -40,9 +49,11 @@ _CENTERED = {
 }
 
 
-@experiment("normface/fig8", [SOFTMAX, *_CONTRASTIVE.values(), *_CENTERED.values()])
+@experiment("normface/fig8", _or_real([SOFTMAX, *_CONTRASTIVE.values(), *_CENTERED.values()], tuned_faces.FIG8))
 def loss_weights(evidence: Evidence) -> Outcome:
     """Fig. 8: accuracy against the weight of an added loss."""
+    if faces_at_hand(evidence.job.data):
+        return tuned_faces.loss_weights(evidence)
     groups = {"softmax + C-contrastive": _CONTRASTIVE, "softmax + center": _CENTERED}
     ranges = {
         title: np.ptp([evidence.values(setting, "pairs") for setting in group.values()], axis=0)
@@ -67,9 +78,11 @@ def loss_weights(evidence: Evidence) -> Outcome:
     return Outcome(findings=findings, figures={"fig8": figure}, notes=[PEOPLE, _TUNED])
 
 
-@experiment("normface/table1", [SOFTMAX])
+@experiment("normface/table1", _or_real([SOFTMAX], tuned_faces.TABLE1))
 def normalised_or_not(evidence: Evidence) -> Outcome:
     """Table 1: the features of a softmax network before and after they are normalised."""
+    if faces_at_hand(evidence.job.data):
+        return tuned_faces.normalised_or_not(evidence)
     findings = []
     for row, name in (("inner product", "pairs inner"), ("Euclidean", "pairs euclidean")):
         for column, outcome in (("before", name), ("after", "pairs")):
@@ -103,9 +116,11 @@ _HARDLY = 60.0
 """Accuracy on pairs, in per cent, below which a network has hardly trained."""
 
 
-@experiment("normface/table4", [_PLAIN, *_TABLE4.values()])
+@experiment("normface/table4", _or_real([_PLAIN, *_TABLE4.values()], tuned_faces.TABLE4))
 def light_cnn(evidence: Evidence) -> Outcome:
     """Table 4: LightCNN with and without normalisation."""
+    if faces_at_hand(evidence.job.data):
+        return tuned_faces.light_cnn(evidence)
     findings = [evidence.row(_PLAIN, "pairs", paper=evidence.printed("softmax", "accuracy"))]
     mirror = evidence.printed("softmax + mirror", "accuracy")
     findings.append(evidence.row(_PLAIN, "pairs mirror", paper=mirror))

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from hypersphere.plots import Panel, draw_panels
 from hypersphere.reproduce.experiment.drawings import curve, draw_rows
 from hypersphere.reproduce.experiment.evidence import Evidence, experiment
-from hypersphere.reproduce.experiment.face_records import A_SOFTMAX, NOTE, SOFTMAX, better, faces, rows
+from hypersphere.reproduce.experiment.face_records import A_SOFTMAX, NOTE, SOFTMAX, STEADY, better, faces, rows
 from hypersphere.reproduce.experiment.setting import Setting
 from hypersphere.reproduce.outcome import Outcome
 
@@ -42,7 +42,7 @@ def margins(evidence: Evidence) -> Outcome:
 
 
 _PAIRED = ("train.sampler=identity", "train.images_per_identity=2")
-OTHERS = {
+_OTHERS = {
     "Softmax Loss": SOFTMAX,
     "Softmax+Contrastive": faces(
         "softmax + contrastive", "softmax", "head.add={contrastive={weight=0.05,margin=1.0}}", *_PAIRED
@@ -52,23 +52,31 @@ OTHERS = {
     "Softmax+Center Loss": faces("softmax + center", "softmax", "head.add={center={weight=0.008}}"),
     "SphereFace": A_SOFTMAX[4],
 }
+STEADY_OTHERS = {row: setting.but(setting.title, *STEADY) for row, setting in _OTHERS.items()}
+"""The same by a rate at which all of them train."""
+_CONTRASTIVE, _BESIDE_IT = (
+    STEADY_OTHERS[row].but(f"{_OTHERS[row].title}, at 0.05") for row in ("Softmax+Contrastive", "SphereFace")
+)
+_TABLE4 = {**_OTHERS, "Softmax+Contrastive": _CONTRASTIVE}
 
 
-@experiment("sphereface/table4", list(OTHERS.values()))
+@experiment("sphereface/table4", [*_TABLE4.values(), _BESIDE_IT])
 def other_losses(evidence: Evidence) -> Outcome:
     """Table 4: SphereFace beside five others."""
-    ours, settings = OTHERS["SphereFace"], list(OTHERS.values())
-    findings = rows(evidence, OTHERS, "LFW")
-    for setting in settings:
+    ours, settings = _TABLE4["SphereFace"], [*_TABLE4.values(), _BESIDE_IT]
+    findings = rows(evidence, _TABLE4, "LFW") + rows(evidence, {_BESIDE_IT.title: _BESIDE_IT})
+    for setting in _TABLE4.values():
         if setting is not ours:
-            findings += better(evidence, ours, setting)
+            findings += better(evidence, _BESIDE_IT if setting is _CONTRASTIVE else ours, setting)
     return Outcome(
         findings=findings,
         figures={"table4": lambda: draw_rows(evidence, settings, "lfw", "accuracy on LFW, %")},
         notes=[
             NOTE,
             "The triplet loss stands beside softmax here, not alone. Its weight and that of the contrastive loss are a "
-            "guess, that of the center loss the better of two. Other authors' systems of the table are not trained.",
+            "guess, that of the center loss the better of two. At the rate of the others, 0.1, the contrastive loss "
+            "ends in no number in some seeds: SphereFace is held against it at 0.05 with a warm-up and gradients "
+            "clipped. Other authors' systems of the table are not trained.",
         ],
     )
 
@@ -98,11 +106,9 @@ def ablation(evidence: Evidence) -> Outcome:
 
 
 LAYERS = (4, 10, 20, 36)
-_STEADY = ("optimizer.lr=0.05", "schedule.warmup=1.0", "optimizer.max_grad_norm=5.0")
-"""A rate at which softmax trains the deeper networks too, which have no batch normalisation: at 0.1 it does not."""
 DEPTHS = {
     name: {
-        layers: faces(f"{title}, {layers} layers", name, f"backbone.name=sfnet{layers}", *_STEADY) for layers in LAYERS
+        layers: faces(f"{title}, {layers} layers", name, f"backbone.name=sfnet{layers}", *STEADY) for layers in LAYERS
     }
     for name, title in (("softmax", "softmax"), ("sphereface", "A-Softmax"))
 }

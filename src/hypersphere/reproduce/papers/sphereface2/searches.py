@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from hypersphere.reproduce.experiment.drawings import draw_rows
 from hypersphere.reproduce.experiment.evidence import Evidence, experiment, gain_of
-from hypersphere.reproduce.experiment.face_records import ARCFACE, COSFACE, SPHEREFACE2, searched
+from hypersphere.reproduce.experiment.face_records import ARCFACE, COSFACE, SPHEREFACE2, faces, searched
 from hypersphere.reproduce.experiment.face_searches import HELD_OUT, LFW
 from hypersphere.reproduce.experiment.search_findings import (
     DISTRACTORS,
@@ -109,11 +109,16 @@ def distractors(evidence: Evidence) -> Outcome:
     )
 
 
+_LONGER = ("optimizer.lr=0.02", "train.epochs=32.0", "schedule.milestones=[19,27]")
+"""In 24 epochs CosFace with the adjustment does not fit in every seed."""
+_SA = "head.power=3.0"
+_COSFACE = faces("CosFace w/o SA", "cosface", *_LONGER)
+_ARCFACE = faces("ArcFace w/o SA", "arcface", "head.margin_grad=detached", *_LONGER)
 _ADJUSTED = {
-    "CosFace w/o SA": searched(COSFACE.but("CosFace w/o SA")),
-    "CosFace w/ SA": searched(COSFACE.but("CosFace w/ SA", "head.power=3.0")),
-    "ArcFace w/o SA": searched(ARCFACE.but("ArcFace w/o SA")),
-    "ArcFace w/ SA": searched(ARCFACE.but("ArcFace w/ SA", "head.power=3.0")),
+    "CosFace w/o SA": searched(_COSFACE),
+    "CosFace w/ SA": searched(_COSFACE.but("CosFace w/ SA", _SA)),
+    "ArcFace w/o SA": searched(_ARCFACE),
+    "ArcFace w/ SA": searched(_ARCFACE.but("ArcFace w/ SA", _SA)),
     "SphereFace2 w/o SA": searched(sphereface2("SphereFace2 w/o SA", power=1.0)),
     "SphereFace2": _OURS,
 }
@@ -136,7 +141,12 @@ def adjusted(evidence: Evidence) -> Outcome:
     return Outcome(
         findings=findings,
         figures={"table12": lambda: draw_rows(evidence, settings, shown, f"{shown}, %")},
-        notes=[TEMPLATES, OWN],
+        notes=[
+            TEMPLATES,
+            OWN,
+            "CosFace and ArcFace for 32 epochs at a rate of 0.02, the gradient of ArcFace's margin detached, as the "
+            "paper's authors train: with its exact gradient the adjustment ends in polar collapse. SphereFace2 for 24.",
+        ],
     )
 
 

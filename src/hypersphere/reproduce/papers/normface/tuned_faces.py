@@ -1,0 +1,105 @@
+"""NormFace on real faces: Fig. 8 and Tables 1, 4, where their runs are at hand."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from hypersphere.plots import Panel, draw_panels
+from hypersphere.reproduce.experiment.drawings import curve, draw_rows
+from hypersphere.reproduce.experiment.evidence import Evidence, each
+from hypersphere.reproduce.experiment.face_records import NOTE, SETS, STEADY, better, faces, rows, searched
+from hypersphere.reproduce.experiment.verdict import over_seeds
+from hypersphere.reproduce.outcome import Outcome
+from hypersphere.reproduce.papers.normface.real_faces import BOTH, by_distances
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+WEIGHTS = (0.001, 0.01, 0.1, 1.0)
+_ADDED = {"C-contrastive": "c_contrastive={{weight={}}}", "center": "center={{weight={},normalize=true}}"}
+_WEIGHTED = {
+    name: [BOTH.but(f"{name}, {w:g}", f"second.head.add={{{added.format(w)}}}") for w in WEIGHTS]
+    for name, added in _ADDED.items()
+}
+FIG8 = [setting for group in _WEIGHTED.values() for setting in group]
+_TUNED = "24 epochs of softmax, then 8 of the loss named, as in Table 2."
+
+
+def loss_weights(evidence: Evidence) -> Outcome:
+    """Fig. 8: accuracy against the weight of an added loss."""
+    findings = rows(evidence, {setting.title: setting for setting in FIG8})
+    for outcome, where in SETS.items():
+        one, two = (
+            np.ptp([evidence.values(setting, outcome) for setting in group], axis=0) for group in _WEIGHTED.values()
+        )
+        text = f"best minus worst over the weights, points, by seed: C-contrastive {each(one)}; center {each(two)}"
+        said = f"accuracy changes less with the weight of C-contrastive than with that of center loss, {where}"
+        findings.append(evidence.judged(over_seeds(two - one), text, FIG8, sentence=said))
+
+    def figure() -> Figure:
+        panels = [
+            Panel(
+                where,
+                "weight of the added loss",
+                "accuracy, %",
+                [curve(evidence, f"softmax + {name}", WEIGHTS, group, outcome) for name, group in _WEIGHTED.items()],
+                log_x=True,
+            )
+            for outcome, where in SETS.items()
+        ]
+        return draw_panels(panels)
+
+    return Outcome(findings=findings, figures={"fig8": figure}, notes=[NOTE, _TUNED])
+
+
+_CENTER = searched(faces("softmax + center", "softmax", "head.add={center={weight=0.008}}", *STEADY))
+TABLE1 = [_CENTER]
+
+
+def normalised_or_not(evidence: Evidence) -> Outcome:
+    """Table 1: the features of a softmax + center network before and after they are normalised."""
+    findings = []
+    for row, how in (("inner product", "inner"), ("Euclidean", "euclidean")):
+        for outcome, where in SETS.items():
+            for column, name in (("before", f"{outcome} {how}"), ("after", outcome)):
+                shown = _CENTER.but(f"{row}, {column}")
+                same = Evidence(evidence.job, {shown: evidence.records[_CENTER]})
+                printed = evidence.printed(row, column) if outcome == "lfw" else ""
+                data = "" if outcome == "lfw" else "held-out people"
+                findings.append(same.row(shown, name, data=data, paper=printed))
+            said = f"normalising raises the accuracy of {row.replace('product', 'products')}, {where}"
+            findings.append(evidence.better(_CENTER, _CENTER, outcome, against=f"{outcome} {how}", sentence=said))
+    note = "Softmax + center, as the paper's; a rate of 0.05, with a warm-up of an epoch and gradients clipped."
+    return Outcome(findings=findings, notes=[NOTE, note])
+
+
+_LIGHT = ("data.grey=true", "backbone.name=lightcnn9", "backbone.dim=256", "backbone.dropout=0.3", *STEADY)
+_PLAIN = faces("softmax", "softmax", *_LIGHT)
+_TABLE4 = {
+    "softmax + mirror": _PLAIN,
+    "softmax, normalised": BOTH.but("softmax, normalised", *_LIGHT),
+    "C-contrastive, normalised": by_distances("", "c_contrastive").but("C-contrastive", *_LIGHT),
+    "softmax + C-contrastive, normalised": BOTH.but(
+        "softmax + C-contrastive", "second.head.add={c_contrastive={weight=0.01}}", *_LIGHT
+    ),
+}
+TABLE4 = list(_TABLE4.values())
+
+
+def light_cnn(evidence: Evidence) -> Outcome:
+    """Table 4: LightCNN with and without normalisation; embeddings of mirror images are added everywhere."""
+    findings = rows(evidence, _TABLE4, "accuracy")
+    for row, setting in _TABLE4.items():
+        if setting is not _PLAIN:
+            findings += better(evidence, setting, _PLAIN, sentence=f"{row} is better than plain softmax")
+    return Outcome(
+        findings=findings,
+        figures={"table4": lambda: draw_rows(evidence, TABLE4, "lfw", "accuracy on LFW, %")},
+        notes=[
+            NOTE,
+            f"{_TUNED} LightCNN-9 on grey images of 56 x 56, 256 dimensions, dropout 0.3. Embeddings of mirror images "
+            "are added everywhere, so that the row without them is not there.",
+        ],
+    )
