@@ -227,7 +227,7 @@ def _noisy(title: str, head: str, *options: str) -> list[Setting]:
 
 _NOISY = {
     "CosFace": _noisy("CosFace", "cosface", _UNIT, _SLOW),
-    "ArcFace": _noisy("ArcFace", "arcface", _SLOW),
+    "ArcFace": _noisy("ArcFace", "arcface", "head.margin_grad=detached", _SLOW),
     "SphereFace2": _noisy("SphereFace2", "sphereface2"),
 }
 
@@ -250,8 +250,9 @@ def label_noise(evidence: Evidence) -> Outcome:
     measured = not any(evidence.stopped(setting) for group in _NOISY.values() for setting in group)
     notes = [
         NOTE,
-        "The 560 people with at least 10 images, 48 epochs. Whether a run fits is asked of clean labels alone. The "
-        "right half, speed by GPUs, is no claim about accuracy and is not run here.",
+        "The 560 people with at least 10 images, 48 epochs; the gradient of ArcFace's margin is detached, as the "
+        "paper's authors train: with the exact one small runs collapse under noise. Whether a run fits is asked of "
+        "clean labels alone. The right half, speed by GPUs, is no claim about accuracy and is not run here.",
     ]
     return Outcome(findings=findings, figures={"fig10": figure} if measured else {}, notes=notes)
 
