@@ -138,8 +138,8 @@ class OptimizerSettings:
         lr: learning rate before the schedule.
         momentum: of SGD.
         weight_decay: of the weights.
-        prototype_lr_factor: of the learning rate of the prototypes.
-        prototype_weight_decay: their weight decay; the same as the rest's by default.
+        prototype_lr_factor: of the learning rate of the prototypes; biases and factors of classes keep the full one.
+        prototype_weight_decay: of the prototypes; the same as the rest's by default.
         max_grad_norm: largest norm of all gradients together.
     """
 

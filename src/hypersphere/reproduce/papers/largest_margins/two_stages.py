@@ -148,6 +148,6 @@ _HOW_PEOPLE = (
 _HOW_OBJECTS = (
     "Long-tailed 100 in the place of ImageNet-LT, few being the three smallest classes; R_w with lambda = 1, as stiff "
     "at 10 classes as the paper's 100 at 1,000. Second stages as MiSLAS's released configuration of "
-    "CIFAR-10-LT: 10 epochs of balanced batches, smoothing from 0.3 to 0, learned weight scaling; mixup with alpha = 1 "
-    "in the first. The paper's numbers are of ImageNet-LT."
+    "CIFAR-10-LT: 10 epochs of balanced batches, smoothing from 0.3 to 0, learned weight scaling (biases are at the "
+    "full rate, there at half of it); mixup with alpha = 1 in the first. The paper's numbers are of ImageNet-LT."
 )
