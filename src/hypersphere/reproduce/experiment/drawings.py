@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -51,14 +51,28 @@ def draw_margins(evidence: Evidence, groups: Sequence[tuple[str, Sequence[Settin
     return draw_panels(panels, columns=2, width=4.4)
 
 
-def draw_pairs(evidence: Evidence, settings: Sequence[Setting]) -> Figure:
-    """Histograms of the similarities of pairs of one person and of two, a panel per setting."""
+def draw_pairs(
+    evidence: Evidence,
+    settings: Sequence[Setting],
+    sets: Mapping[str, str] | None = None,
+    bins: np.ndarray = BINS,
+) -> Figure:
+    """Histograms of the similarities of pairs of one person and of two, a panel per setting and set of pairs.
+
+    Args:
+        evidence: of the item.
+        settings: whose runs are drawn.
+        sets: by the ending of the histograms' names, what a title says of a set of pairs; one set without by default.
+        bins: of the histograms.
+    """
     panels = []
-    for setting in settings:
-        names = (("histogram same", "one person"), ("histogram other", "two people"))
-        lines = [_histogram(evidence, setting, name, BINS, label) for name, label in names]
-        panels.append(Panel(setting.title, "cosine", "share of pairs", [line for line in lines if line is not None]))
-    return draw_panels(panels)
+    for ending, said in (sets or {"": ""}).items():
+        for setting in settings:
+            names = ((f"histogram same{ending}", "one person"), (f"histogram other{ending}", "two people"))
+            lines = [_histogram(evidence, setting, name, bins, label) for name, label in names]
+            known = [line for line in lines if line is not None]
+            panels.append(Panel(f"{setting.title}{said}", "cosine", "share of pairs", known))
+    return draw_panels(panels, columns=len(settings))
 
 
 def _histogram(evidence: Evidence, setting: Setting, name: str, bins: np.ndarray, label: str = "") -> Line | None:

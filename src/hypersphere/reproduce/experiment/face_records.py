@@ -16,17 +16,33 @@ from hypersphere.core import whole_file
 from hypersphere.core.read_arrays import read_npz
 from hypersphere.distributed import World
 from hypersphere.reproduce.experiment.evidence import Evidence
+from hypersphere.reproduce.experiment.face_measures import measure_features, measure_rankings
 from hypersphere.reproduce.experiment.face_searches import PAIRS, RAW, measure_searches
 from hypersphere.reproduce.experiment.measure import METRICS
 from hypersphere.reproduce.experiment.record import Record
 from hypersphere.reproduce.experiment.run import Announce, Gathered, ProgressFactory
 from hypersphere.reproduce.experiment.setting import FACE_FILES, Setting, unique
+from hypersphere.reproduce.job import Job
 from hypersphere.reproduce.outcome import Finding
 from hypersphere.training import Recipe, RecordFile, RunRecord, Task, load_recipe, run_key, run_tasks, validation_sets
+from hypersphere.training.jobs import Measure
 from hypersphere.training.training_data import training_source
 
 RECORDS, SEARCHES, SUBJECTS = "results.jsonl", "searches.jsonl", "subjects.npz"
 """In the folder of the faces: runs, runs that were searched with too, and who is on the two images of every pair."""
+FILES = {
+    "verification": RECORDS,
+    "searches": SEARCHES,
+    "rankings": "rankings.jsonl",
+    "features": "features.jsonl",
+}
+"""By the measure of a setting, where its runs are on record."""
+MEASURES: Mapping[str, Measure] = {
+    "searches": measure_searches,
+    "rankings": measure_rankings,
+    "features": measure_features,
+}
+"""What measures more of a run than its pairs."""
 SETS = {"lfw": "on LFW", "pairs": "on people held out"}
 """The two sets of pairs by the names of their decisions; settings were chosen on the second."""
 _IMAGES = "images"
@@ -47,6 +63,11 @@ def faces(title: str, head: str, *overrides: str) -> Setting:
 def searched(setting: Setting) -> Setting:
     """The same, for what templates, distractors and trials say of its networks."""
     return replace(setting, measure="searches")
+
+
+def ranked(setting: Setting) -> Setting:
+    """The same, for the similarities of pairs and for how its networks rank the people held out."""
+    return replace(setting, measure="rankings")
 
 
 _SLOW = "optimizer.lr=0.02"
@@ -93,6 +114,28 @@ def better(
     ]
 
 
+def faces_or(job: Job, settings: Sequence[Setting], others: Sequence[Setting]) -> Sequence[Setting]:
+    """Settings on real faces, where the job's folder has the faces or a run of the settings; others where it has not.
+
+    Args:
+        job: of the item.
+        settings: on real faces.
+        others: what stands in their place.
+    """
+    folder = job.data
+    if folder is None or not folder.is_dir():
+        return others
+    if _has_faces(folder):
+        return settings
+    files = {measure: RecordFile(folder / FILES[measure]) for measure in {setting.measure for setting in settings}}
+    found, _ = _on_record(unique(settings, job.seeds), files)
+    return settings if found else others
+
+
+def _has_faces(folder: Path) -> bool:
+    return all((folder / entry.partition("=")[2]).is_file() for entry in FACE_FILES)
+
+
 def on_record(evidence: Evidence, settings: Mapping[str, Setting]) -> tuple[dict[str, Setting], list[str]]:
     """The settings of which a run is on record, and a note that names the others; all, where there is none at all."""
     known = {row: setting for row, setting in settings.items() if evidence.records[setting]} or dict(settings)
@@ -129,15 +172,15 @@ def face_runs(
 
     Args:
         settings, seeds, jobs, device, progress, announce: as of `train_runs`.
-        folder: with `results.jsonl`, `searches.jsonl` and `subjects.npz`, or with the faces: `faces.tar`,
-            `lfw-pairs.txt`, `lfw112.tar`.
+        folder: with the files of `FILES` and `subjects.npz`, or with the faces: `faces.tar`, `lfw-pairs.txt`,
+            `lfw112.tar`.
     """
     wanted = unique((setting for setting in settings if setting.data == "faces"), seeds)
     if not wanted:
         return Gathered()
-    files = {"verification": RecordFile(folder / RECORDS), "searches": RecordFile(folder / SEARCHES)}
+    files = {measure: RecordFile(folder / name) for measure, name in FILES.items()}
     found, left = _on_record(wanted, files)
-    there = all((folder / entry.partition("=")[2]).is_file() for entry in FACE_FILES)
+    there = _has_faces(folder)
     if left and there:
         announce(f"{len(left)} runs to train on real faces ({len(wanted) - len(left)} more are on record)")
         for measure, record in files.items():
@@ -161,7 +204,7 @@ def _on_record(wanted: Wanted, files: Mapping[str, RecordFile]) -> tuple[dict[st
     found = {}
     for key, (setting, seed) in wanted.items():
         name = run_key(setting.recipe(seed))
-        places = [files["searches"]] if setting.measure == "searches" else [files["verification"], files["searches"]]
+        places = [files[setting.measure], *([files["searches"]] if setting.measure == "verification" else [])]
         if run := next((file.records[name] for file in places if name in file.records), None):
             found[key] = run
     return found, {key: run for key, run in wanted.items() if key not in found}
@@ -172,7 +215,7 @@ def _train(
 ) -> None:
     if not left:
         return
-    measure = measure_searches if next(iter(left.values()))[0].measure == "searches" else None
+    measure = MEASURES.get(next(iter(left.values()))[0].measure)
     with tempfile.TemporaryDirectory() as place, progress("training", "runs") as bar:
         tasks = [
             Task(setting.title, _in_folder(setting, seed, folder), Path(place) / key)
@@ -223,17 +266,20 @@ def _as_record(run: RunRecord, measure: str, subjects: Mapping[str, npt.NDArray[
         numbers["train accuracy"] = 100 * run.train_accuracy
     if run.norm is not None:
         numbers["norm"] = run.norm
-    for name, title in PAIRS.items() if run.scores else ():
+    scored = run.scores and measure in ("verification", "searches")
+    for name, title in PAIRS.items() if scored else ():
         score, people = run.scores[title], subjects[name]
         numbers[name] = 100 * score.accuracy
         arrays[name], arrays[f"{name} subjects"] = score.decisions(people.shape[1]), people
-    for name, stored in run.arrays.items() if measure == "searches" else ():
+    for name, stored in run.arrays.items() if measure in MEASURES else ():
         arrays[name] = stored.array()
         if name in METRICS:
             numbers[name] = 100 * float(arrays[name].mean())
         if name in METRICS and name not in RAW:
             arrays[f"{name} subjects"] = np.tile(np.arange(len(arrays[name])), (2, 1))
+    if measure == "features" and run.arrays:
+        arrays["features"] = arrays["features"].astype(np.float32)
     if NORMS in arrays and _IMAGES in subjects:
         arrays[IMAGES_OF_CLASSES] = subjects[_IMAGES]
-    stopped = run.stopped or ("" if measure == "verification" or run.arrays else "its searches were not measured")
+    stopped = run.stopped or ("" if measure == "verification" or run.arrays else f"its {measure} were not measured")
     return Record(run.cell, run.seed, run.seconds, run.machine, stopped, numbers, arrays)

@@ -31,7 +31,7 @@ Floats = npt.NDArray[np.float32]
 Measured = dict[str, Any]
 HELD_OUT, LFW = "held out", "LFW"
 """What the people of the two sets are called in the names of measures: `rank-1, LFW`."""
-_SETS = {"held-out identities": HELD_OUT, "lfw-pairs": LFW}
+PEOPLE_OF_SETS = {"held-out identities": HELD_OUT, "lfw-pairs": LFW}
 """By the titles of the two sets of pairs."""
 PAIRS = {"lfw": "lfw-pairs", "pairs": "held-out identities"}
 """The titles of the two sets of pairs by the names of their decisions."""
@@ -105,7 +105,7 @@ def measure_searches(trained: Trained, sets: Sequence[UnseenPairs], device: str)
     free = not trained.head.objective.normalizes_prototypes
     for each in sets:
         embeddings = each.embeddings(trained.backbone, device)
-        people[_SETS[each.title]] = People(embeddings.to(device), each.people_on_images)
+        people[PEOPLE_OF_SETS[each.title]] = People(embeddings.to(device), each.people_on_images)
         found |= measure_raw_pairs(each, embeddings) if free else {}
     for name, one in people.items():
         found |= _named(measure_templates(one), name)

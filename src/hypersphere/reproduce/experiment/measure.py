@@ -54,6 +54,8 @@ class Metric:
         return (0.0, 100.0) if self.unit == "%" else (-math.inf, math.inf)
 
 
+_SEPARATION = Metric("distance of the two means over the deviation", digits=3)
+_RANGE = Metric("range of 98 % of the cosines", digits=3)
 METRICS: Mapping[str, Metric] = {
     "pairs": Metric("accuracy", "%"),
     "lfw": Metric("accuracy on LFW", "%"),
@@ -67,8 +69,10 @@ METRICS: Mapping[str, Metric] = {
     "rank-1": Metric("rank-1", "%"),
     "rank-10": Metric("rank-10", "%"),
     "fisher": Metric("angular Fisher score", digits=4),
-    "separation": Metric("distance of the two means over the deviation", digits=3),
-    "range": Metric("range of 98 % of the cosines", digits=3),
+    "separation": _SEPARATION,
+    "range": _RANGE,
+    **{f"separation, {people}": _SEPARATION for people in (HELD_OUT, LFW)},
+    **{f"range, {people}": _RANGE for people in (HELD_OUT, LFW)},
     "accuracy": Metric("accuracy", "%"),
     "similarity": Metric("mean similarity", digits=3),
     "sample margin": Metric("mean sample margin", digits=3),

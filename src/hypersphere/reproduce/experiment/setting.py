@@ -36,7 +36,8 @@ class Setting:
         measure: `people`: pairs, searches and rankings of people never seen; `classes`: new images of the classes
             trained on, with margins; `features`: those and the features themselves; `lengths`: those, and the longest
             over the shortest prototype after every step. Of real faces: `verification`: pairs; `searches`: templates,
-            distractors and trials besides.
+            distractors and trials besides; `rankings`: similarities of pairs, and rankings of the people held out;
+            `features`: those of the images trained on.
         data: `pocket` faces (`recipes/pocket/reproduce.toml`), `mnist` or `cifar10` (`recipes/real`), or real `faces`
             (`recipes/real/losses.toml`), whose runs are those of a record file.
 

@@ -1,8 +1,10 @@
-"""SphereFace on pocket faces: Figs. 2, 5, 10."""
+"""SphereFace on a few people, real or of the pocket: Figs. 2, 5; on pocket faces: Fig. 10."""
 
 from __future__ import annotations
 
 import itertools
+import math
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -12,6 +14,8 @@ from torch import Tensor
 from hypersphere.geometry import normalize
 from hypersphere.plots import Line, Panel, draw_features, draw_panels, draw_spheres
 from hypersphere.reproduce.experiment.evidence import CLASSES, PEOPLE, Evidence, Floats, difference, experiment
+from hypersphere.reproduce.experiment.face_records import faces_or
+from hypersphere.reproduce.experiment.face_toys import NOTE, face_toy
 from hypersphere.reproduce.experiment.record import Record
 from hypersphere.reproduce.experiment.setting import SOFTMAX, Setting, features
 from hypersphere.reproduce.experiment.verdict import of_correlation, over_seeds
@@ -23,6 +27,8 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 _SHOWN = 100
+_RATE = ("optimizer.lr=0.02",)
+_ANNEALED = "lambda of the annealing falls to 5."
 
 
 def spread_ratio(record: Record) -> float:
@@ -32,8 +38,14 @@ def spread_ratio(record: Record) -> float:
 
 
 def ratios(evidence: Evidence, setting: Setting) -> Floats:
-    """`spread_ratio` of every seed; NaN where training stopped itself."""
-    return np.array([np.nan if record.stopped else spread_ratio(record) for record in evidence.records[setting]])
+    """`spread_ratio` of every seed; NaN where training stopped itself or is not on record."""
+    return of_seeds(evidence, setting, spread_ratio)
+
+
+def of_seeds(evidence: Evidence, setting: Setting, measure: Callable[[Record], float]) -> Floats:
+    """A number of every seed; NaN where training stopped itself or is not on record."""
+    found = [math.nan if record.stopped else measure(record) for record in evidence.records[setting]]
+    return np.array(found + [math.nan] * (len(evidence.job.seeds) - len(found)))
 
 
 def falling(evidence: Evidence, before: Setting, after: Setting) -> Finding:
@@ -57,28 +69,42 @@ _TWO = (
     features("modified softmax", "modified_softmax", count=2, dim=2),
     features("A-Softmax, m = 4", "sphereface", "head.margin=4", count=2, dim=2),
 )
+_TWO_REAL = (
+    face_toy("softmax", "softmax", *_RATE, count=2, dim=2),
+    face_toy("modified softmax", "modified_softmax", *_RATE, count=2, dim=2),
+    face_toy("A-Softmax, m = 4", "sphereface", "head.margin=4", *_RATE, count=2, dim=2),
+)
 
 
-@experiment("sphereface/fig2", _TWO)
+@experiment("sphereface/fig2", lambda job: faces_or(job, _TWO_REAL, _TWO))
 def two_people(evidence: Evidence) -> Outcome:
     """Fig. 2: 2-D features of two people."""
+    plain, modified, ours = settings = tuple(evidence.records)
+    notes = [CLASSES, "Two people with 200 images each, whose features are measured and drawn."]
+    if plain.data == "faces":
+        notes = [NOTE, f"Two people with 342 and 212 images. {_ANNEALED}"]
     return Outcome(
-        findings=[falling(evidence, *_TWO[:2]), falling(evidence, *_TWO[1:])],
-        figures={"fig2": lambda: draw_features([drawn(evidence, setting, 200) for setting in _TWO])},
-        notes=[CLASSES, "Two people with 200 images each, whose features are measured and drawn."],
+        findings=[falling(evidence, plain, modified), falling(evidence, modified, ours)],
+        figures={"fig2": lambda: draw_features([drawn(evidence, setting, 200) for setting in settings])},
+        notes=notes,
     )
 
 
 _SIX = tuple(features(f"m = {m}", "sphereface", f"head.margin={m}") for m in (1, 2, 3, 4))
+_SIX_REAL = tuple(face_toy(f"m = {m}", "sphereface", f"head.margin={m}", *_RATE, count=6, dim=3) for m in (1, 2, 3, 4))
 
 
-@experiment("sphereface/fig5", _SIX)
+@experiment("sphereface/fig5", lambda job: faces_or(job, _SIX_REAL, _SIX))
 def six_people(evidence: Evidence) -> Outcome:
     """Fig. 5: 3-D features of six people, and the angles of their pairs."""
+    settings = tuple(evidence.records)
+    notes = [CLASSES, f"Six people with 200 images each. {_ANNEALED}"]
+    if settings[0].data == "faces":
+        notes = [NOTE, f"Six people with 185 to 342 images. {_ANNEALED}"]
 
     def spheres() -> Figure:
         panels = []
-        for setting in _SIX:
+        for setting in settings:
             title, points, labels = drawn(evidence, setting, 40)
             prototypes = torch.from_numpy(evidence.first(setting, "prototypes"))
             panels.append((title, normalize(prototypes), normalize(points), labels))
@@ -86,7 +112,7 @@ def six_people(evidence: Evidence) -> Outcome:
 
     def angles() -> Figure:
         panels = []
-        for setting in _SIX:
+        for setting in settings:
             title, points, labels = drawn(evidence, setting)
             between = (normalize(points) @ normalize(points).T).clamp(-1, 1).acos().rad2deg()
             upper = torch.ones_like(between, dtype=torch.bool).triu(1)
@@ -100,9 +126,9 @@ def six_people(evidence: Evidence) -> Outcome:
         return draw_panels(panels)
 
     return Outcome(
-        findings=[falling(evidence, before, after) for before, after in itertools.pairwise(_SIX)],
+        findings=[falling(evidence, before, after) for before, after in itertools.pairwise(settings)],
         figures={"fig5": spheres, "angles": angles},
-        notes=[CLASSES, "Six people with 200 images each; lambda of the annealing falls to 5."],
+        notes=notes,
     )
 
 
