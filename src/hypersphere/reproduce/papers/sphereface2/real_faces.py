@@ -162,7 +162,9 @@ def other_losses(evidence: Evidence) -> Outcome:
 
 
 _SCALES = {r: sphereface2(f"r = {r:g}", scale=r) for r in (20.0, 30.0, 40.0, 50.0)}
-_SIZES = {m: sphereface2(f"m = {m:g}", margin=m) for m in (0.2, 0.3, 0.4, 0.5)}
+_SIZES = {
+    m: SPHEREFACE2.but("m = 0.4") if m == 0.4 else sphereface2(f"m = {m:g}", margin=m) for m in (0.2, 0.3, 0.4, 0.5)
+}
 _TS = {t: sphereface2(f"t = {t:g}", power=t) for t in (0.5, 0.7, 1.0, 2.0, 3.0, 5.0)}
 _GROUPS = {"r": _SCALES, "m": _SIZES, "t": _TS}
 
