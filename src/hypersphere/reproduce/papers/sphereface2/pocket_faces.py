@@ -120,13 +120,13 @@ _REAL_SIX = (
 )
 _ENERGY = (
     "On a circle two people cannot pass each other, and prototypes that start side by side stay so: but for a row that "
-    "says so, the hyperspherical energy of the prototypes is added."
+    "says so, the hyperspherical energy of the prototypes is added. Their rate is five times the network's."
 )
-_SPREAD = "head.add.hyperspherical_energy.weight=1.0"
+_QUICK, _SPREAD = "optimizer.prototype_lr_factor=5.0", "head.add.hyperspherical_energy.weight=1.0"
 _PLANE = tuple(toy(f"m = {m:g}", m, 2, 3).but(f"m = {m:g}", "head.prototypes=simplex") for m in (0.0, 0.2))
 _REAL_PLANE = (
-    *(_real_toy(f"m = {m:g}", m, 2, _SPREAD) for m in (0.0, 0.2)),
-    _real_toy("m = 0.2, the loss alone", 0.2, 2),
+    *(_real_toy(f"m = {m:g}", m, 2, _QUICK, _SPREAD) for m in (0.0, 0.2)),
+    _real_toy("m = 0.2, the loss alone", 0.2, 2, _QUICK),
 )
 
 
