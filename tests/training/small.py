@@ -42,6 +42,19 @@ checkpoint_every = 4
 """
 
 
+class Notes:
+    """A reporter that keeps what it is told."""
+
+    def __init__(self) -> None:
+        self.told: list[str] = []
+
+    def begin(self, done: int) -> None:
+        pass
+
+    def __call__(self, done: int, total: int, note: str = "") -> None:
+        self.told.append(note)
+
+
 def on_gpu(test: Any) -> Any:
     """Mark a test that needs a GPU."""
     return pytest.mark.gpu(NO_GPU(test))

@@ -8,7 +8,7 @@ import torch
 from hypersphere.cli import main
 from hypersphere.models import CARD_FILE
 from hypersphere.training import RecordFile, TensorBoard, Trainer, load_recipe, monitor, read_log, train_recipe
-from tests.training.small import RECIPE
+from tests.training.small import RECIPE, Notes
 
 AMPFACE = ["head.name=ampface", "head.margin=0.5", "head.wrong_class_relu=false", "train.steps=4"]
 WORDS = "the run ended in polar collapse"
@@ -39,21 +39,13 @@ def collapsed(path: Path, folder: Path, **options: object) -> Trainer:
 
 
 def test_log_progress_model_card_and_result_tell(path: Path, tmp_path: Path) -> None:
-    told: list[str] = []
-
-    class Told:
-        def begin(self, done: int) -> None:
-            pass
-
-        def __call__(self, done: int, total: int, note: str = "") -> None:
-            told.append(note)
-
-    trained = collapsed(path, tmp_path / "run").run(Told())
+    notes = Notes()
+    trained = collapsed(path, tmp_path / "run").run(notes)
     assert trained.warning.startswith(f"{WORDS}: the prototypes point one way (mean cosine")
     assert "of the last batch are nearest to their own prototype" in trained.warning
     assert "turn head.wrong_class_relu on" in trained.warning
     assert "head.balance" not in trained.warning
-    assert [note.endswith(f"; {WORDS}") for note in told] == [False, False, False, True]
+    assert [note.endswith(f"; {WORDS}") for note in notes.told] == [False, False, False, True]
     assert [record.get("warning") for record in read_log(tmp_path / "run" / "log.jsonl")] == [trained.warning]
     assert f"- Do not use it: {trained.warning}." in (tmp_path / "run" / CARD_FILE).read_text()
     assert Trainer(load_recipe(tmp_path / "run" / "recipe.toml"), tmp_path / "run").run().warning == trained.warning

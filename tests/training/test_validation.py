@@ -14,7 +14,7 @@ from hypersphere.geometry import normalize
 from hypersphere.pocket import PocketFaces
 from hypersphere.training import Recipe, Trainer, load_recipe, run_embedder, validation_sets
 from hypersphere.training.training_data import held_out_source, training_source
-from tests.training.small import RECIPE
+from tests.training.small import RECIPE, Notes
 
 
 @pytest.fixture
@@ -126,25 +126,18 @@ def test_data_of_ones_own_have_no_validation_unless_they_say_so(recipe_file: Pat
 def test_every_checkpoint_is_scored_and_logged(recipe_file: Path, tmp_path: Path) -> None:
     recipe = held(recipe_file)
     (pairs,) = validation_sets(recipe)
-    words: list[str] = []
-
-    class Heard:
-        def begin(self, done: int) -> None:
-            pass
-
-        def __call__(self, done: int, total: int, note: str = "") -> None:
-            words.append(note)
+    notes = Notes()
 
     def score(network: nn.Module) -> dict[str, float]:
         return {pairs.title: pairs.verify(network).accuracy.value}
 
     trainer = Trainer(recipe, tmp_path / "run", evaluate=score, keep_best=False)
-    trainer.run(Heard())
+    trainer.run(notes)
     log = [json.loads(line) for line in (tmp_path / "run" / "log.jsonl").read_text().splitlines()]
     scored = [record for record in log if pairs.title in record]
     assert [record["step"] for record in scored] == [4, 8]
     assert trainer.checkpoints.best() is None
-    assert "held-out identities" in words[-1]
+    assert "held-out identities" in notes.told[-1]
 
 
 @pytest.mark.parametrize("workers", [0, 2])

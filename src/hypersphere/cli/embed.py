@@ -8,7 +8,7 @@ from typing import Any
 
 import hypersphere as hs
 from hypersphere.cli.output import Results, note
-from hypersphere.cli.parser import add_device, model_path
+from hypersphere.cli.parser import add_device, check_exists, model_path
 from hypersphere.core import Progress
 
 ENGINES = ("local", "ray")
@@ -49,9 +49,8 @@ def add_command(commands: Any) -> None:
 
 def run_embed(options: argparse.Namespace) -> Results | None:
     """Embed and say what was written."""
-    for path in (Path(options.images), options.model):
-        if path is not None and not path.exists():
-            raise ValueError(f"{path} is missing")
+    check_exists(Path(options.images))
+    check_exists(options.model, "--model")
     with hs.distributed.join_world(options.device) as world:
         if options.model is None and world.is_main:
             note("no --model: the starter model of the package, for research only (docs/starter.md)")

@@ -79,6 +79,12 @@ def model_path(text: str) -> Path:
     return Path(__file__).parents[1] / "starter" if text == "starter" else Path(text)
 
 
+def check_exists(path: Path | None, option: str = "") -> None:
+    """ValueError for a path, perhaps of an option, that was given and is not there: told before torch is loaded."""
+    if path is not None and not path.exists():
+        raise ValueError(f"{option} {path} is missing".lstrip())
+
+
 def add_device(parser: argparse._ActionsContainer, default: str | None = None) -> None:
     """`--device`, of every command that computes."""
     usual = default or "cuda where there is one, otherwise cpu"

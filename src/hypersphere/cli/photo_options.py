@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import hypersphere as hs
 from hypersphere.cli.output import note
-from hypersphere.cli.parser import add_device, model_path
+from hypersphere.cli.parser import add_device, check_exists, model_path
 from hypersphere.core import choose_device
 
 if TYPE_CHECKING:
@@ -63,8 +63,7 @@ def check_files(options: argparse.Namespace, photos: Sequence[Path]) -> None:
             raise ValueError(f"{photo} is {'a folder; expected a photo' if photo.is_dir() else 'missing'}")
     detector = Path(options.detector) if options.detector.endswith(".onnx") and not options.aligned else None
     for option, path in (("model", options.model), ("calibration", options.calibration), ("detector", detector)):
-        if path is not None and not path.exists():
-            raise ValueError(f"--{option} {path} is missing")
+        check_exists(path, f"--{option}")
 
 
 def check_gallery_file(address: str) -> None:

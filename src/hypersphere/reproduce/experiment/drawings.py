@@ -9,15 +9,15 @@ import numpy as np
 
 from hypersphere.plots import COLORS, Line, Panel, draw_panels, new_figure
 from hypersphere.reproduce.experiment.evidence import Evidence
-from hypersphere.reproduce.experiment.measure import BINS, MARGIN_BINS
+from hypersphere.reproduce.experiment.measure import BINS, MARGIN_BINS, METRICS
 from hypersphere.reproduce.experiment.setting import Setting
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 
-def draw_rows(evidence: Evidence, settings: Sequence[Setting], name: str, label: str) -> Figure:
-    """A number of every setting: the mean over seeds, and the seeds themselves."""
+def draw_rows(evidence: Evidence, settings: Sequence[Setting], name: str, label: str = "") -> Figure:
+    """A number of every setting: the mean over seeds, and the seeds; the label is the metric's by default."""
     figure = new_figure(6.4, 0.9 + 0.24 * len(settings))
     axes = figure.add_subplot()
     for place, setting in enumerate(settings):
@@ -28,7 +28,7 @@ def draw_rows(evidence: Evidence, settings: Sequence[Setting], name: str, label:
             axes.plot(known.mean(), place, "|", color=COLORS[1], markersize=12, markeredgewidth=2)
     axes.set_yticks(range(len(settings)), [setting.title for setting in settings])
     axes.invert_yaxis()
-    axes.set(xlabel=f"{label}: seeds, and their mean")
+    axes.set(xlabel=f"{label or METRICS[name].title}: seeds, and their mean")
     return figure
 
 

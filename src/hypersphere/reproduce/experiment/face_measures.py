@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -13,7 +12,7 @@ import torch
 from hypersphere.evaluation import retrieve
 from hypersphere.geometry import normalize
 from hypersphere.reproduce.experiment.face_searches import HELD_OUT, PEOPLE_OF_SETS
-from hypersphere.reproduce.experiment.measure import embedder, measure_head
+from hypersphere.reproduce.experiment.measure import embedder, measure_head, separation_and_range
 from hypersphere.training import Trained, UnseenPairs
 from hypersphere.training.training_data import training_source
 
@@ -41,20 +40,11 @@ def measure_rankings(trained: Trained, sets: Sequence[UnseenPairs], device: str)
 
 
 def measure_similarities(cosines: npt.NDArray[np.float32], same: npt.NDArray[np.bool_]) -> Measured:
-    """How the similarities of pairs lie (SphereFace2 Fig. 5).
-
-    Returns:
-        `separation`, the distance of the two means over the root of the mean variance; `range`, that of 98 % of the
-        cosines; and the two histograms.
-    """
-    low, high = np.quantile(cosines, [0.01, 0.99])
-    genuine, impostor = cosines[same], cosines[~same]
-    spread = math.sqrt((genuine.var() + impostor.var()) / 2)
+    """Return `separation_and_range` of the similarities of pairs, and the two histograms."""
     return {
-        "separation": float(genuine.mean() - impostor.mean()) / spread if spread else 0.0,
-        "range": float(high - low),
-        "histogram same": np.histogram(genuine, SIMILARITY_BINS)[0].astype(np.int16),
-        "histogram other": np.histogram(impostor, SIMILARITY_BINS)[0].astype(np.int16),
+        **separation_and_range(cosines, same),
+        "histogram same": np.histogram(cosines[same], SIMILARITY_BINS)[0].astype(np.int16),
+        "histogram other": np.histogram(cosines[~same], SIMILARITY_BINS)[0].astype(np.int16),
     }
 
 

@@ -44,7 +44,7 @@ def verification(evidence: Evidence) -> Outcome:
     settings = list(_SETTINGS.values())
     return Outcome(
         findings=findings,
-        figures={"table4": lambda: draw_rows(evidence, settings, "lfw", "accuracy on LFW, %")},
+        figures={"table4": lambda: draw_rows(evidence, settings, "lfw")},
         notes=[NOTE, "s = 30; R_sm with weight 0.5, R_w with 1, which the paper does not print."],
     )
 

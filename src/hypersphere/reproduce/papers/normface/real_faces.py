@@ -85,7 +85,7 @@ def fine_tuned(evidence: Evidence) -> Outcome:
     findings += [*_from_scratch(evidence), *_low_range(evidence)]
     return Outcome(
         findings=findings,
-        figures={"table2": lambda: draw_rows(evidence, settings, "lfw", "accuracy on LFW, %")},
+        figures={"table2": lambda: draw_rows(evidence, settings, "lfw")},
         notes=[
             NOTE,
             "24 epochs of softmax, then 8 of the loss named at a rate of 0.001, prototypes of norm 1 at 100 times that "

@@ -104,7 +104,7 @@ def light_cnn(evidence: Evidence) -> Outcome:
             findings += better(evidence, setting, _PLAIN, sentence=f"{row} is better than plain softmax")
     return Outcome(
         findings=findings,
-        figures={"table4": lambda: draw_rows(evidence, TABLE4, "lfw", "accuracy on LFW, %")},
+        figures={"table4": lambda: draw_rows(evidence, TABLE4, "lfw")},
         notes=[
             NOTE,
             "32 epochs of softmax, then 8 (C-contrastive alone: 16) of the loss named, as in Table 2. LightCNN-9 on "

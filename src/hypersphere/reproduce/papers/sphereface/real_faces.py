@@ -33,7 +33,7 @@ def margins(evidence: Evidence) -> Outcome:
     settings = list(_MARGINS.values())
     return Outcome(
         findings=findings,
-        figures={"table3": lambda: draw_rows(evidence, settings, "lfw", "accuracy on LFW, %")},
+        figures={"table3": lambda: draw_rows(evidence, settings, "lfw")},
         notes=[
             NOTE,
             "m = 1 is the modified softmax loss. lambda of the annealing falls to 5, as released.",
@@ -70,7 +70,7 @@ def other_losses(evidence: Evidence) -> Outcome:
             findings += better(evidence, _BESIDE_IT if setting is _CONTRASTIVE else ours, setting)
     return Outcome(
         findings=findings,
-        figures={"table4": lambda: draw_rows(evidence, settings, "lfw", "accuracy on LFW, %")},
+        figures={"table4": lambda: draw_rows(evidence, settings, "lfw")},
         notes=[
             NOTE,
             "The triplet loss stands beside softmax here, not alone. Its weight and that of the contrastive loss are a "
@@ -100,7 +100,7 @@ def ablation(evidence: Evidence) -> Outcome:
         findings += better(evidence, after, before, sentence=f"accuracy rises from {before.title} to {after.title}")
     return Outcome(
         findings=findings,
-        figures={"table6": lambda: draw_rows(evidence, steps, "lfw", "accuracy on LFW, %")},
+        figures={"table6": lambda: draw_rows(evidence, steps, "lfw")},
         notes=[NOTE, "The angular Fisher score of the table is not kept of these runs."],
     )
 

@@ -78,7 +78,7 @@ def principles(evidence: Evidence) -> Outcome:
     findings.append(_fails_to_converge(evidence))
     return Outcome(
         findings=findings,
-        figures={"table2": lambda: draw_rows(evidence, steps, "lfw", _LFW)},
+        figures={"table2": lambda: draw_rows(evidence, steps, "lfw")},
         notes=[
             NOTE,
             OWN,
@@ -128,7 +128,7 @@ def adjustment_by_balance(evidence: Evidence) -> Outcome:
     for balance in (0.6, 0.7, 0.8):
         for t in (2.0, 3.0):
             findings += better(evidence, _TABLE4[balance, t], _TABLE4[balance, 1.0])
-    figures = {"table4": lambda: draw_rows(evidence, settings, "lfw", _LFW)}
+    figures = {"table4": lambda: draw_rows(evidence, settings, "lfw")}
     return Outcome(findings=findings, figures=figures, notes=[NOTE, OWN])
 
 
@@ -158,7 +158,7 @@ def other_losses(evidence: Evidence) -> Outcome:
     findings, settings = rows(evidence, table, "LFW"), list(table.values())
     for setting in LOSSES.values():
         findings += better(evidence, SPHEREFACE2, setting)
-    figures = {"table5": lambda: draw_rows(evidence, settings, "lfw", _LFW)}
+    figures = {"table5": lambda: draw_rows(evidence, settings, "lfw")}
     return Outcome(findings=findings, figures=figures, notes=[NOTE, OWN, _RIVALS])
 
 
@@ -212,7 +212,7 @@ def margin_types(evidence: Evidence) -> Outcome:
     for setting in TYPES.values():
         findings += better(evidence, setting, SOFTMAX)
     settings = list(table.values())
-    figures = {"table14": lambda: draw_rows(evidence, settings, "lfw", _LFW)}
+    figures = {"table14": lambda: draw_rows(evidence, settings, "lfw")}
     notes = [NOTE, OWN, _RIVALS, "Margins are the paper's: 0.4, 0.5, 1.7."]
     return Outcome(findings=findings, figures=figures, notes=notes)
 
