@@ -131,8 +131,12 @@ class Augmentation:
 
         It is compiled at the first call, and again for batches of another shape.
         """
-        change: Change = torch.compile(self.apply, dynamic=False)
+        change = self.change(compile=True)
         return lambda images, generator: self._changed(images, generator, change)
+
+    def change(self, *, compile: bool) -> Change:  # noqa: A002
+        """Return `apply`, or the same compiled by torch for batches of one shape."""
+        return torch.compile(self.apply, dynamic=False) if compile else self.apply
 
     @staticmethod
     def draw(images: int, generator: torch.Generator) -> Tensor:

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from hypersphere.core import check_integer
-from hypersphere.data.augment import Augmentation, Change, Layout, check_images, onto
+from hypersphere.data.augment import Augmentation, Layout, check_images, onto
 
 
 class AugmentedSteps:
@@ -40,7 +40,7 @@ class AugmentedSteps:
         compile: bool = False,  # noqa: A002
     ) -> None:
         self.augment, self.draw, self.ahead = augment, draw, check_integer("ahead", ahead, 1)
-        self._change: Change = torch.compile(augment.apply, dynamic=False) if compile else augment.apply
+        self._change = augment.change(compile=compile)
         self._planned: tuple[object, ...] = ()
         self._numbers, self._layout = torch.empty(0), Layout()
 

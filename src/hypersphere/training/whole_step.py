@@ -54,8 +54,7 @@ class WholeStep:
         assert isinstance(trainer.source, InMemory)
         self.trainer, self.pixels = trainer, trainer.source.images
         self.labels = trainer.images.labels.to(trainer.device)
-        augment = trainer.recipe.augment
-        self.change = torch.compile(augment.apply, dynamic=False) if trainer.compile else augment.apply
+        self.change = trainer.recipe.augment.change(compile=trainer.compile)
         self.layout: Any = ()
         self.tables: tuple[Tensor, ...] = ()
         self.row = torch.zeros(1, dtype=torch.int64, device=trainer.device)
