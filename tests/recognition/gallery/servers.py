@@ -34,10 +34,22 @@ class Postgres:
         self._data = self.folder / "data"
         if self._as:
             shutil.chown(self.folder, "nobody", "nogroup")
+            self._copy_hidden_programs()
         options = ["--auth=trust", "--encoding=utf8", "--locale=C", "--no-sync", "--no-instructions", "-k"]
         command = [str(self._programs / "initdb"), "-U", "tester", "-D", str(self._data), *options]
         subprocess.run(command, check=True, capture_output=True, cwd=self.folder, **self._as)  # type: ignore[call-overload]
         self.start()
+
+    def _copy_hidden_programs(self) -> None:
+        """Where the checkout lies in a folder that root alone may enter, run copies of the wheel's programs."""
+        package = self._programs.parents[1]
+        try:
+            subprocess.run([str(self._programs / "initdb"), "--version"], check=True, capture_output=True, **self._as)  # type: ignore[call-overload]
+        except PermissionError:
+            for part in (package, package.with_name(f"{package.name}.libs")):
+                if part.is_dir():
+                    shutil.copytree(part, self.folder / part.name)
+            self._programs = self.folder / package.name / "pginstall18" / "bin"
 
     @property
     def address(self) -> str:
