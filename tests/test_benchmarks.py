@@ -57,6 +57,20 @@ def test_augmentation_beside_a_step(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     assert set(module.KINDS[module.EVERYTHING]) == set(KINDS)
 
 
+def test_augmentation_in_whole_steps(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    module = script("augmented_steps", monkeypatch)
+    monkeypatch.setattr(module, "SIZE", 16)
+    rows = tmp_path / "rows.csv"
+    run = ["--batch", "4", "--backbone", "cnn4", "--steps", "2", "--warmup", "1", "--rounds", "1"]
+    monkeypatch.setattr(sys, "argv", ["augmented_steps.py", "--device", "cpu", *run, "--csv", str(rows)])
+    module.main()
+    (row,) = csv.DictReader(rows.read_text().splitlines())
+    assert row["pixels"] == "operators"
+    assert float(row["share"]) == pytest.approx(
+        int(row["flip_images_per_s"]) / int(row["all_images_per_s"]) - 1, abs=0.05
+    )
+
+
 @pytest.mark.parametrize(
     "kept", [["eager"], pytest.param(["eager", "compiled in one graph"], marks=pytest.mark.slow)], ids=len
 )

@@ -167,12 +167,7 @@ class Augmentation:
         x = x / 255
         if "scale" in plan:
             x = pixels.lower_resolution(x, plan["scale"])
-        if "tone" in plan:
-            x = pixels.tone(x, plan["tone"])
-        if "grey" in plan:
-            x = pixels.lose_colour(x, plan["grey"])
-        x = (x - plan["mean"][:, :, None, None]) / plan["std"][:, :, None, None]
-        return pixels.erase(x, plan["hole"]) if "hole" in plan else x
+        return pixels.finish(x, plan.get("tone"), plan.get("grey"), plan["mean"], plan["std"], plan.get("hole"))
 
     @property
     def _blends(self) -> bool:

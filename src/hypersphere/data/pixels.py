@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import math
+
 import torch
 from torch import Tensor
 from torch.nn import functional
 
+from hypersphere.engines.triton.available import triton_installed, triton_usable, triton_wanted
+
 _LUMA = (0.299, 0.587, 0.114)
 _BLACK = 2
 """Black pixels on every side of an image: those next to a place outside of it are among them."""
+_BLOCK = 1024
+"""Pixels that a program of a kernel works on at once."""
 
 
 def move(images: Tensor, affine: Tensor, box: Tensor | None, *, blend: bool) -> Tensor:
@@ -28,6 +34,8 @@ def move(images: Tensor, affine: Tensor, box: Tensor | None, *, blend: bool) -> 
     Returns:
         float32 (B, C, H, W) between 0 and 255.
     """
+    if runs_kernels(images):
+        return move_fused(images, affine, box, blend=blend)
     channels, height, width = images.shape[1:]
     if box is not None:
         images = images * _inside(images, box)
@@ -53,6 +61,19 @@ def move(images: Tensor, affine: Tensor, box: Tensor | None, *, blend: bool) -> 
     return moved
 
 
+def move_fused(images: Tensor, affine: Tensor, box: Tensor | None, *, blend: bool) -> Tensor:
+    """`move` as one kernel."""
+    from hypersphere.data import pixel_kernels
+
+    count, channels, height, width = images.shape
+    moved = torch.empty(images.shape, device=images.device)
+    pixel_kernels.move[(count, math.ceil(height * width / _BLOCK))](
+        images.contiguous(), affine, box, moved, affine.stride(0), 0 if box is None else box.stride(0),
+        HEIGHT=height, WIDTH=width, CHANNELS=channels, BLEND=blend, BLOCK=_BLOCK,
+    )  # fmt: skip
+    return moved
+
+
 def flip(images: Tensor, chosen: Tensor) -> Tensor:
     """Flip the images with a 1 in `chosen` (B, 1) left to right."""
     return torch.where(chosen[:, :, None, None] > 0, images.flip(-1), images)
@@ -74,6 +95,55 @@ def lower_resolution(x: Tensor, scale: Tensor) -> Tensor:
         chosen = (scale[:, 0] < 1).nonzero()[:, 0]
         return x.index_copy(0, chosen, _lowered(x[chosen], scale[chosen]))
     return torch.where(scale[:, :, None, None] < 1, _lowered(x, scale), x)
+
+
+def finish(
+    x: Tensor, tones: Tensor | None, greys: Tensor | None, mean: Tensor, std: Tensor, holes: Tensor | None
+) -> Tensor:
+    """Change the tone, lose colour, normalise and erase; what is None is left out.
+
+    Args:
+        x: (B, C, H, W), between 0 and 1.
+        tones: (B, 3), as of `tone`.
+        greys: (B, 1), as of `lose_colour`.
+        mean, std: (B, 1 or C): the result is (x - mean) / std.
+        holes: (B, 4), as of `erase`.
+    """
+    if runs_kernels(x):
+        return finish_fused(x, tones, greys, mean, std, holes)
+    if tones is not None:
+        x = tone(x, tones)
+    if greys is not None:
+        x = lose_colour(x, greys)
+    x = (x - mean[:, :, None, None]) / std[:, :, None, None]
+    return x if holes is None else erase(x, holes)
+
+
+def finish_fused(
+    x: Tensor, tones: Tensor | None, greys: Tensor | None, mean: Tensor, std: Tensor, holes: Tensor | None
+) -> Tensor:
+    """`finish` as one kernel; all numbers are columns of one matrix. What comes out lies channels last."""
+    from hypersphere.data import pixel_kernels
+
+    count, channels, height, width = x.shape
+    finished = torch.empty_like(x, memory_format=torch.channels_last)
+    pixel_kernels.finish[(count,)](
+        x.contiguous(), tones, greys, mean, std, holes, finished, mean.stride(0),
+        HEIGHT=height, WIDTH=width, CHANNELS=channels, MEANS=mean.shape[1], STDS=std.shape[1], BLOCK=_BLOCK,
+    )  # fmt: skip
+    return finished
+
+
+def runs_kernels(images: Tensor) -> bool:
+    """Whether kernels take the place of torch's operators: on a GPU with Triton, unless torch compiles them itself."""
+    return (
+        images.device.type == "cuda"
+        and len(images) > 0
+        and not torch.compiler.is_compiling()
+        and triton_wanted()
+        and triton_installed()
+        and triton_usable(images.device)
+    )
 
 
 def tone(x: Tensor, factors: Tensor) -> Tensor:
