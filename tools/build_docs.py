@@ -241,7 +241,11 @@ def draw_real_runs(cells: dict[str, str], folder: str) -> Any:
 def draw_real_faces_roc() -> Any:
     """The ROC curves on LFW of IResNet-18 in docs/results/faces.md."""
     curves = {}
-    for name, title in {"sphereface2": "SphereFace2", "ensemble": "three CosFace together"}.items():
+    for name, title in {
+        "sphereface2-two": "two SphereFace2 together",
+        "sphereface2": "SphereFace2",
+        "ensemble": "three CosFace together",
+    }.items():
         with (IMAGES.parent / "results" / "faces" / f"{name}-roc.csv").open(newline="") as file:
             rows = [(int(row["false_accepts"]), int(row["true_accepts"])) for row in csv.DictReader(file)]
         far, tar = np.array(rows, dtype=np.float64).T / _LFW_PAIRS

@@ -22,10 +22,11 @@ HELD_OUT, LFW = "held-out identities", "lfw-pairs"
 REFERENCE = "sfnet10"
 ABOUT = (
     "the best model of small real data: IResNet-18, CosFace, augmentation that few images need; give data.source",
+    load_recipe("real/faces").about,
     load_recipe("real/sst").about,
 )
 """What the recipes were called that the runs on record were asked for by, with further settings: `real/faces` of then
-and `real/sst`. A run's key depends on it."""
+and of now, and `real/sst`. A run's key depends on it."""
 
 
 def settings(folder: Path = Path()) -> list[str]:
