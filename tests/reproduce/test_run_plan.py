@@ -1,17 +1,21 @@
 """How long the runs take is said before they start: from records of this machine, or from measured steps."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from hypersphere.heads import create_head
 from hypersphere.reproduce import Job, load_catalogue
 from hypersphere.reproduce.experiment import run_plan
 from hypersphere.reproduce.experiment.evidence import settings_of
 from hypersphere.reproduce.experiment.record import Record, describe_machine, write_record
 from hypersphere.reproduce.experiment.run_plan import estimate_seconds, plan_runs, steps_of
-from hypersphere.reproduce.experiment.setting import people
+from hypersphere.reproduce.experiment.setting import Setting, people
 
 ONE, TWO = people("one", "softmax"), people("two", "normface")
+_COUNTED = ("ldam", "label_aware_smoothing")
+"""Losses that know how many images each class has."""
 LARGE = people("large", "softmax", "backbone.name=sfnet4")
 
 
@@ -23,11 +27,24 @@ def record(seconds: float, machine: str = "", stopped: str = "") -> Record:
     return Record("one", 0, seconds, machine or describe_machine(), stopped)
 
 
-def test_every_setting_states_its_steps() -> None:
+@pytest.fixture(scope="module")
+def settings() -> list[Setting]:
+    """Those of all items that train here."""
     trained = [setting for entry in load_catalogue().select() for setting in settings_of(Job(entry=entry))]
-    settings = [setting for setting in trained if setting.data != "faces"]
+    return [setting for setting in trained if setting.data != "faces"]
+
+
+def test_every_setting_states_its_steps(settings: list[Setting]) -> None:
     assert len(settings) > 200
     assert all(steps_of(setting, 0) > 0 for setting in settings)
+
+
+def test_the_head_of_every_setting_can_be_made(settings: list[Setting]) -> None:
+    for setting in settings:
+        for stage in setting.recipe(0).stages():
+            classes = 10 if setting.data != "pocket" else stage.data.identities
+            counts: dict[str, Any] = {"class_counts": [3] * classes} if stage.head["name"] in _COUNTED else {}
+            create_head(dim=stage.backbone["dim"], num_classes=classes, **counts, **stage.head_options())
 
 
 def test_two_stages_have_the_steps_of_both() -> None:

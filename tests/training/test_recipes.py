@@ -78,6 +78,18 @@ def test_the_name_that_a_head_has_already_changes_nothing() -> None:
     assert load_recipe(path, ["head.name=arcface"]).head == {"name": "arcface", **load_recipe(path).losses["arcface"]}
 
 
+def test_fixed_prototypes_take_no_norm_of_learned_ones() -> None:
+    path = next(path for path in RECIPES if path.parts[-2:] == ("pocket", "reproduce.toml"))
+    for name in load_recipe(path).losses:
+        fixed = load_recipe(path, [f"head.name={name}", "head.prototypes=simplex"])
+        assert not {"prototype_norm", "renormalize"} & set(fixed.head)
+    learned = load_recipe(path, ["head.name=sphereface2", "head.prototypes=learned"])
+    assert learned.head["prototype_norm"] == 1
+    asked = load_recipe(path, ["head.name=normface", "head.prototypes=simplex", "head.prototype_norm=1.0"])
+    with pytest.raises(ValueError, match="fixed ones keep the norms they have"):
+        create_head(dim=7, num_classes=8, **asked.head_options())
+
+
 def test_heirs_say_so_in_their_first_line() -> None:
     """One `base =` line, and everything else is a difference."""
     for path in RECIPES:

@@ -320,10 +320,14 @@ class Recipe:
             raise ValueError(f"second: {error}") from None
 
 
+_OF_LEARNED_PROTOTYPES = ("prototype_norm", "renormalize")
+
+
 def load_recipe(path: str | Path, settings: Sequence[str] = ()) -> Recipe:
     """Return a recipe from a TOML file, or a shipped one by name (`pocket/faces`), with `key.sub=value` settings.
 
-    A setting `head.name=other` brings that loss's options from the recipe's `losses` table instead of the head's own.
+    A setting `head.name=other` brings that loss's options from the recipe's `losses` table instead of the head's own;
+    beside `head.prototypes=simplex` without those of learned prototypes.
     """
     path = find_recipe(path)
     table = load_table(path)
@@ -366,6 +370,9 @@ def recipe_from_table(table: Mapping[str, Any], settings: Sequence[str] = ()) ->
     own, losses = table.get("head"), table.get("losses")
     before, name = (each.get("name") if isinstance(each, Mapping) else None for each in (own, changed.get("head")))
     if isinstance(name, str) and name != before:
-        options = losses.get(name) if isinstance(losses, Mapping) else None
-        table = merge_tables(table, {"head": {"name": name, **(options if isinstance(options, Mapping) else {})}})
+        found = losses.get(name) if isinstance(losses, Mapping) else None
+        options = dict(found) if isinstance(found, Mapping) else {}
+        if changed["head"].get("prototypes", "learned") != "learned":
+            options = {key: value for key, value in options.items() if key not in _OF_LEARNED_PROTOTYPES}
+        table = merge_tables(table, {"head": {"name": name, **options}})
     return build(Recipe, merge_tables(table, changed))
