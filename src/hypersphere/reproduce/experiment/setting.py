@@ -107,6 +107,9 @@ def unique(settings: Iterable[Setting], seeds: Sequence[int]) -> dict[str, tuple
     return {key: runs[key] for key in order}
 
 
+NORMFACE = ("cosface", "head.margin=0.0")
+"""NormFace with a fixed s, and options: CosFace without a margin. So its prototypes start as those of the losses it is
+compared with in Largest Margins, not at NormFace's norm of 1, to which they would be brought back at every step."""
 SOFTMAX = people("softmax", "softmax")
 CENTER = people("softmax + center", "softmax", "head.add.center.weight=0.003")
 

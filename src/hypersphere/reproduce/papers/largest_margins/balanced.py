@@ -13,7 +13,7 @@ from hypersphere.reproduce.experiment.evidence import CLASSES, Evidence, experim
 from hypersphere.reproduce.experiment.measure import METRICS
 from hypersphere.reproduce.experiment.objects import LM_WEIGHT, NOTE, balanced
 from hypersphere.reproduce.experiment.record_folder import objects_at_hand
-from hypersphere.reproduce.experiment.setting import Setting, classes
+from hypersphere.reproduce.experiment.setting import NORMFACE, Setting, classes
 from hypersphere.reproduce.experiment.verdict import Interval, over_seeds
 from hypersphere.reproduce.job import Job
 from hypersphere.reproduce.outcome import Finding, Outcome
@@ -36,7 +36,7 @@ Groups = list[tuple[str, list[Setting]]]
 
 def even(job: Job, data: str, loss: str, scale: float, weight: float = 0.0, *more: str, title: str = "") -> Setting:
     """A loss at a scale on CIFAR-10, or on ten or a hundred people, with so much of R_sm."""
-    head, *options = _HEADS[loss]
+    head, *options = NORMFACE if loss == "NormFace" and data != OBJECTS else _HEADS[loss]
     added = (f"head.add.sample_margin.weight={weight}",) if weight else ()
     name = title or f"{loss}, s = {scale:g}{f' + {weight:g} R_sm' if weight else ''}"
     own = (f"head.scale={float(scale)}", *options, *added, *more)

@@ -12,7 +12,7 @@ from hypersphere.reproduce.experiment import objects
 from hypersphere.reproduce.experiment.drawings import curve, draw_margins, draw_rows
 from hypersphere.reproduce.experiment.evidence import CLASSES, Evidence, experiment
 from hypersphere.reproduce.experiment.record_folder import objects_at_hand
-from hypersphere.reproduce.experiment.setting import Setting, classes
+from hypersphere.reproduce.experiment.setting import NORMFACE, Setting, classes
 from hypersphere.reproduce.experiment.verdict import every, judge, most, over_seeds
 from hypersphere.reproduce.job import Job
 from hypersphere.reproduce.outcome import Finding, Outcome
@@ -54,8 +54,9 @@ def imbalanced(job: Job, data: str, title: str, head: str, *options: str) -> Set
 
 def centred(job: Job, data: str, name: str, weight: float) -> Setting:
     """One of the five losses with so much of R_w."""
-    head, *options = _HEADS[name]
-    times = objects.LM_WEIGHT if name == "LM-Softmax" and objects_at_hand(job.data) else 1.0
+    at_hand = objects_at_hand(job.data)
+    head, *options = (*NORMFACE, "head.scale=5.0") if name == "NormFace" and not at_hand else _HEADS[name]
+    times = objects.LM_WEIGHT if name == "LM-Softmax" and at_hand else 1.0
     if times != 1:  # it counts for R_w, too: its own weight keeps lambda
         options.append(f"head.loss_weight={times}")
     added = [f"head.add.zero_centroid.weight={weight / times}"] if weight else []

@@ -11,7 +11,7 @@ from hypersphere.plots import Panel, draw_panels
 from hypersphere.reproduce.experiment.drawings import curve, draw_rows
 from hypersphere.reproduce.experiment.evidence import PEOPLE, Evidence, Floats, each, experiment
 from hypersphere.reproduce.experiment.face_records import NOTE, faces, faces_or, ranked
-from hypersphere.reproduce.experiment.setting import Setting, people
+from hypersphere.reproduce.experiment.setting import NORMFACE, Setting, people
 from hypersphere.reproduce.experiment.verdict import over_seeds
 from hypersphere.reproduce.job import Job
 from hypersphere.reproduce.outcome import Finding, Outcome
@@ -57,7 +57,10 @@ def _rows(make: Callable[[str, str, float], Setting]) -> dict[tuple[str, float],
 
 
 def _painted(title: str, name: str, scale: float) -> Setting:
-    return people(title, _HEADS[name], *_options(name, scale, 0.3, 0.2), *_TRIPLET, *_POCKET)
+    head, *options = _HEADS[name], *_options(name, scale, 0.3, 0.2)
+    if name == "NormFace":
+        head, *options = (*NORMFACE, f"head.scale={scale}")
+    return people(title, head, *options, *_TRIPLET, *_POCKET)
 
 
 def _photographed(title: str, name: str, scale: float) -> Setting:
