@@ -39,8 +39,10 @@ _RULE = (
     "templates, distractors and trials of the same people take their place, and the page says so.",
     "- **MNIST and CIFAR-10** ([cifar.md](../results/cifar.md)): judged from runs on record, too, with nothing chosen "
     "on the test images.",
-    "- **Pocket faces**: short runs (620 steps; 300 to 800 for few classes), judged again by this rule from what was "
-    "kept of them: intervals over people alone, or Student's over three seeds, and no training accuracy. Later runs "
+    "- **Pocket faces**: short runs (620 steps; 300 to 800 for few classes), most of which do not fit. Items dated "
+    "2026-11-16 record their training accuracy. Those of 2026-11-15 were judged again by this rule from what was "
+    "kept of them: intervals over people alone, or Student's over three seeds, and no training accuracy; where today's "
+    "code would give other numbers, a note says so. Later runs "
     "with seed 0 show that A-Softmax had not fitted after 620 steps (54 % of the training images right at m = 4; "
     "1,860 steps take it from 88.0 to 93.6 % on unseen pairs, softmax from 89.2 to 90.4 %), nor had SphereFace2 with "
     "the paper's lambda (0.7, t = 1: from 70.0 to 90.5 %). Sentences about such runs are undecided, whichever way "

@@ -172,4 +172,9 @@ def biases(evidence: Evidence) -> Outcome:
         (TAILED,),
         sentence="the bias of a class grows with its number of images: correlation over 100 people with 60 to 3 images",
     )
-    return Outcome(findings=[claim, grows], figures={"fig10": histogram}, notes=[PEOPLE])
+    ended = float(np.mean([bias.std() for bias in all_biases]))
+    start = (
+        "Biases start as those of torch's linear layer, evenly within 1/8 of zero, a deviation of 0.072; that of the "
+        f"200 people's is {ended:.3f} after training."
+    )
+    return Outcome(findings=[claim, grows], figures={"fig10": histogram}, notes=[PEOPLE, start])
