@@ -240,6 +240,9 @@ def test_what_is_said_of_training_from_scratch_is_judged(folder: Path, tmp_path:
     assert loss.ours.startswith("5.30 to 4.70, bound 4.30, a guess 5.30")
     fits = found["sec. 5.2: with the weights alone normalised, training from scratch collapses"]
     assert (fits.verdict, fits.ours) == ("contradicted", "fits 99.0, 99.0 % of its training images")
+    alone = "features normalised, from scratch: training images right, mean length of the embeddings, by seed"
+    assert found[alone].ours.startswith("99.0 %, ")
+    assert found[alone].note == ""
 
 
 @pytest.mark.parametrize(("stopped", "verdict"), [("", "contradicted"), ("a collapse", "held")])
@@ -269,8 +272,10 @@ def test_items_of_pocket_faces_are_about_real_ones_where_their_runs_are_on_recor
         result = run_entry(catalogue[name], tmp_path / "out", RunOptions(data=folder, seeds=(0, 1)))
         assert not [finding for finding in result.findings if finding.ours == "not measured"]
         judged |= {finding.what: finding for finding in result.findings if finding.verdict}
-    assert judged["normalising raises the accuracy of inner products, on LFW"].verdict == "held"
-    assert judged["normalising raises the accuracy of Euclidean, on people held out"].verdict == "held"
+    for network in ("softmax + center", "softmax + contrastive"):
+        raises = f"{network}: normalising raises the accuracy of"
+        assert judged[f"{raises} inner products, on LFW"].verdict == "held"
+        assert judged[f"{raises} Euclidean distances, on people held out"].verdict == "held"
     assert "C-contrastive, normalised is better than plain softmax, on LFW" in judged
     assert "accuracy changes less with the weight of C-contrastive than with that of center loss, on LFW" in judged
     assert {s.data for s in settings_of(Job(entry=catalogue["normface/fig8"], seeds=(0,)))} == {"pocket"}

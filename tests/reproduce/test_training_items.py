@@ -28,19 +28,19 @@ def tiny(small: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterat
 def test_from_training_to_page_and_again(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    command = ["reproduce", "normface/table1", "--seeds", "2", "--out", str(tmp_path / "out")]
+    command = ["reproduce", "sphereface2/fig5", "--seeds", "2", "--out", str(tmp_path / "out")]
     assert main(command) == 0
     text = capsys.readouterr().out
-    assert text.startswith("2 runs to train, 4 steps in all\nabout ")
-    assert "2 runs in" in text
-    assert text.index("2 runs in") < text.index("normface/table1: ")
-    assert "normalising raises the accuracy of inner products" in text
-    result = json.loads((tmp_path / "out" / "results" / "normface-table1.json").read_text())
+    assert text.startswith("6 runs to train, 12 steps in all\nabout ")
+    assert "6 runs in" in text
+    assert text.index("6 runs in") < text.index("sphereface2/fig5: ")
+    assert "pairs overlap less from t = 1 to t = 2" in text
+    result = json.loads((tmp_path / "out" / "results" / "sphereface2-fig5.json").read_text())
     assert result["seeds"] == [0, 1]
-    assert result["command"] == "hypersphere reproduce normface/table1 --seeds 2"
-    assert sum(finding.get("verdict") is not None for finding in result["findings"]) == 2
-    assert "2 runs of" in result["notes"][-1]
-    assert "Claim: Normalising the features" in (tmp_path / "out" / "normface.md").read_text()
+    assert result["command"] == "hypersphere reproduce sphereface2/fig5 --seeds 2"
+    assert sum(finding.get("verdict") is not None for finding in result["findings"]) == 4
+    assert "6 runs of" in result["notes"][-1]
+    assert "Claim: With larger t the similarities" in (tmp_path / "out" / "sphereface2.md").read_text()
 
     def never(*_: object) -> Record:
         raise AssertionError("trained again")
@@ -48,7 +48,7 @@ def test_from_training_to_page_and_again(
     monkeypatch.setattr(run, "train_and_measure", never)
     assert main(command) == 0
     assert "to train" not in capsys.readouterr().out
-    again = json.loads((tmp_path / "out" / "results" / "normface-table1.json").read_text())
+    again = json.loads((tmp_path / "out" / "results" / "sphereface2-fig5.json").read_text())
     assert again["findings"] == result["findings"]
 
 
@@ -60,10 +60,10 @@ def test_a_failed_run_is_said(
         raise OSError("disk full")
 
     monkeypatch.setattr(run, "train_and_measure", breaks)
-    assert main(["reproduce", "normface/table1", "--out", str(tmp_path / "out")]) == 2
+    assert main(["reproduce", "sphereface2/fig5", "--out", str(tmp_path / "out")]) == 2
     shown = capsys.readouterr()
-    assert "failed: softmax, seed 0: OSError: disk full" in shown.out
-    assert "normface/table1: 1 runs failed" in shown.err
+    assert "failed: t = 1, seed 0: OSError: disk full" in shown.out
+    assert "sphereface2/fig5: 3 runs failed" in shown.err
 
 
 @pytest.mark.parametrize(
@@ -78,5 +78,5 @@ def test_what_is_wrong_is_said(
     words: list[str], message: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("torch.cuda.is_available", lambda: False)
-    assert main(["reproduce", "normface/table1", *words, "--out", str(tmp_path)]) == 2
+    assert main(["reproduce", "sphereface2/fig5", *words, "--out", str(tmp_path)]) == 2
     assert message in capsys.readouterr().err

@@ -27,7 +27,7 @@ def draw_rows(evidence: Evidence, settings: Sequence[Setting], name: str, label:
         if len(known):
             axes.plot(known.mean(), place, "|", color=COLORS[1], markersize=12, markeredgewidth=2)
     axes.set_yticks(range(len(settings)), [setting.title for setting in settings])
-    axes.invert_yaxis()
+    axes.set_ylim(len(settings) - 0.5, -0.5)
     axes.set(xlabel=f"{label or METRICS[name].title}: seeds, and their mean")
     return figure
 

@@ -65,7 +65,8 @@ class Evidence:
                 return f"{setting.title}: {problem}"
             shares = [record.numbers.get("train accuracy", math.nan) for record in self.records[setting]]
             if any(share < FITTED for share in shares):
-                return f"{setting.title} did not fit: {min(shares):.1f} % of the training images right"
+                below = math.floor(10 * min(shares)) / 10
+                return f"{setting.title} did not fit: {below:.1f} % of the training images right"
         return ""
 
     def judged(

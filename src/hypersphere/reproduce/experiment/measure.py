@@ -116,20 +116,16 @@ def measure_people(embed_: Embed, unseen: ImageSource) -> tuple[Numbers, Arrays]
 
     Returns:
         Numbers in per cent where they are shares; `zero` is that of embeddings that are zero (after a last ReLU), which
-        the angular Fisher score leaves out. Decisions: `pairs` at cosines, `pairs inner` and `pairs euclidean` at raw
-        inner products and distances, `pairs mirror` with the features of the flipped image added (NormFace
-        Table 4), `probes` found first among 400, `precisions` of queries.
+        the angular Fisher score leaves out. Decisions: `pairs` at cosines, `pairs mirror` with the features of the
+        flipped image added (NormFace Table 4), `probes` found first among 400, `precisions` of queries.
     """
     raw = embed_(unseen)
     directed = (raw != 0).any(1).numpy()
     unit = normalize(raw)
     left, right, same = unseen_pairs()
-    one, two = raw[left], raw[right]
     merged = normalize(raw + embed_(Mirrored(unseen)))
     scores = {
         "pairs": (unit[left] * unit[right]).sum(1),
-        "pairs inner": (one * two).sum(1),
-        "pairs euclidean": -(one - two).norm(dim=1),
         "pairs mirror": (merged[left] * merged[right]).sum(1),
     }
     arrays: Arrays = {}

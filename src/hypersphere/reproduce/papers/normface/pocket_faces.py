@@ -1,4 +1,4 @@
-"""NormFace on pocket faces: Fig. 8 and Tables 1, 4; with runs on real faces at hand they are about those."""
+"""NormFace on pocket faces: Fig. 8 and Table 4; with runs on real faces at hand they are about those."""
 
 from __future__ import annotations
 
@@ -76,22 +76,6 @@ def loss_weights(evidence: Evidence) -> Outcome:
         return draw_panels([panel], width=5.2, height=3.4)
 
     return Outcome(findings=findings, figures={"fig8": figure}, notes=[PEOPLE, _TUNED])
-
-
-@experiment("normface/table1", _or_real([SOFTMAX], tuned_faces.TABLE1))
-def normalised_or_not(evidence: Evidence) -> Outcome:
-    """Table 1: the features of a softmax network before and after they are normalised."""
-    if faces_at_hand(evidence.job.data):
-        return tuned_faces.normalised_or_not(evidence)
-    findings = []
-    for row, name in (("inner product", "pairs inner"), ("Euclidean", "pairs euclidean")):
-        for column, outcome in (("before", name), ("after", "pairs")):
-            shown = SOFTMAX.but(f"{row}, {column}")
-            same = Evidence(evidence.job, {shown: evidence.records[SOFTMAX]})
-            findings.append(same.row(shown, outcome, paper=evidence.printed(row, column)))
-        sentence = f"normalising raises the accuracy of {row.replace('product', 'products')}"
-        findings.append(evidence.better(SOFTMAX, SOFTMAX, "pairs", against=name, sentence=sentence))
-    return Outcome(findings=findings, notes=[PEOPLE])
 
 
 _LIGHT = (

@@ -69,6 +69,10 @@ _UNSCALED, _SCALED = (
     faces(f"s = {scale:g}", "normface", f"head.scale={scale}", "head.learnable_scale=false", *SMALL)
     for scale in (1.0, 30.0)
 )
+_LENGTHS = (
+    "where a seed did not learn, its embeddings, whose length the loss does not see, grew without end at a rate of 0.1 "
+    "without a warm-up"
+)
 _CLASSES = 200
 """People whom the last two are trained on."""
 
@@ -108,6 +112,12 @@ def _from_scratch(evidence: Evidence) -> list[Finding]:
     if not evidence.records[_ALONE]:
         return found
     found += rows(evidence, {_ALONE.title: _ALONE})
+    fits, lengths = (evidence.values(_ALONE, name) for name in ("train accuracy", "norm"))
+    known = [f"{fit:.1f} %, {length:.2g}" for fit, length in zip(fits, lengths, strict=True) if np.isfinite(fit)]
+    what = f"{_ALONE.title}: training images right, mean length of the embeddings, by seed"
+    found.append(
+        Finding(what=what, ours="; ".join(known) or "not measured", note=_LENGTHS if (fits < FITTED).any() else "")
+    )
     said = "sec. 5.2: with the features alone normalised, training from scratch is better than plain softmax"
     found += better(evidence, _ALONE, SOFTMAX, sentence=said)
     said = "sec. 5.2: it is worse than fine-tuning with both normalised"

@@ -1,4 +1,4 @@
-"""NormFace on real faces: Fig. 8 and Tables 1, 4, where their runs are at hand."""
+"""NormFace on real faces: Table 1; Fig. 8 and Table 4, where their runs are at hand."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import numpy as np
 
 from hypersphere.plots import Panel, draw_panels
 from hypersphere.reproduce.experiment.drawings import curve, draw_rows
-from hypersphere.reproduce.experiment.evidence import Evidence, each
+from hypersphere.reproduce.experiment.evidence import Evidence, each, experiment
 from hypersphere.reproduce.experiment.face_records import NOTE, SETS, STEADY, better, faces, rows, searched
 from hypersphere.reproduce.experiment.verdict import over_seeds
 from hypersphere.reproduce.outcome import Outcome
@@ -55,23 +55,41 @@ def loss_weights(evidence: Evidence) -> Outcome:
 
 
 _CENTER = searched(faces("softmax + center", "softmax", "head.add={center={weight=0.008}}", *STEADY))
-TABLE1 = [_CENTER]
+_CONTRASTIVE = searched(
+    faces(
+        "softmax + contrastive",
+        "softmax",
+        "head.add={contrastive={weight=0.05,margin=1.0}}",
+        "train.sampler=identity",
+        "train.images_per_identity=2",
+        *STEADY,
+    )
+)
+_TABLE1 = [_CENTER, _CONTRASTIVE]
+_SIMILARITIES = {"inner product": ("inner", "inner products"), "Euclidean": ("euclidean", "Euclidean distances")}
+"""By the paper's row, how decisions by them are named, and how a sentence names them."""
 
 
+@experiment("normface/table1", _TABLE1)
 def normalised_or_not(evidence: Evidence) -> Outcome:
-    """Table 1: the features of a softmax + center network before and after they are normalised."""
+    """Table 1: the features of softmax networks before and after they are normalised; the paper's has a center loss."""
     findings = []
-    for row, how in (("inner product", "inner"), ("Euclidean", "euclidean")):
-        for outcome, where in SETS.items():
-            for column, name in (("before", f"{outcome} {how}"), ("after", outcome)):
-                shown = _CENTER.but(f"{row}, {column}")
-                same = Evidence(evidence.job, {shown: evidence.records[_CENTER]})
-                printed = evidence.printed(row, column) if outcome == "lfw" else ""
-                data = "" if outcome == "lfw" else "held-out people"
-                findings.append(same.row(shown, name, data=data, paper=printed))
-            said = f"normalising raises the accuracy of {row.replace('product', 'products')}, {where}"
-            findings.append(evidence.better(_CENTER, _CENTER, outcome, against=f"{outcome} {how}", sentence=said))
-    note = "Softmax + center, as the paper's; a rate of 0.05, with a warm-up of an epoch and gradients clipped."
+    for setting in _TABLE1:
+        for row, (how, plural) in _SIMILARITIES.items():
+            for outcome, where in SETS.items():
+                for column, name in (("before", f"{outcome} {how}"), ("after", outcome)):
+                    shown = setting.but(f"{setting.title}, {row}, {column}")
+                    same = Evidence(evidence.job, {shown: evidence.records[setting]})
+                    printed = evidence.printed(row, column) if outcome == "lfw" and setting is _CENTER else ""
+                    data = "" if outcome == "lfw" else "held-out people"
+                    findings.append(same.row(shown, name, data=data, paper=printed))
+                said = f"{setting.title}: normalising raises the accuracy of {plural}, {where}"
+                findings.append(evidence.better(setting, setting, outcome, against=f"{outcome} {how}", sentence=said))
+    note = (
+        "A rate of 0.05, with a warm-up of an epoch and gradients clipped. Softmax + center is the paper's network; "
+        "one of its seeds fits just below 95 %. The contrastive loss beside softmax, with a weight of 0.05, hardly "
+        "changes it; of softmax alone not every seed keeps decisions by features that are not normalised."
+    )
     return Outcome(findings=findings, notes=[NOTE, note])
 
 

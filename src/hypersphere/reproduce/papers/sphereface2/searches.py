@@ -18,7 +18,7 @@ from hypersphere.reproduce.experiment.search_findings import (
 )
 from hypersphere.reproduce.experiment.setting import Setting
 from hypersphere.reproduce.outcome import Finding, Outcome
-from hypersphere.reproduce.papers.sphereface2.real_faces import LOSSES, OWN, TYPES, sphereface2
+from hypersphere.reproduce.papers.sphereface2.real_faces import CIRCLE, LOSSES, OWN, TYPES, sphereface2
 
 _PEOPLE = (HELD_OUT, LFW)
 _LOW = {
@@ -44,6 +44,7 @@ def _templates(
     *,
     claimed: Sequence[tuple[Setting, Setting]],
     names: Sequence[str],
+    note: str = "",
 ) -> Outcome:
     """A table of IJB: its rows, and of pairs of settings that the first is better by some measures."""
     settings, shown = list(table.values()), f"TAR at FAR 1e-4, {people}"
@@ -53,13 +54,13 @@ def _templates(
     return Outcome(
         findings=findings,
         figures={label: lambda: draw_rows(evidence, settings, shown, f"{shown}, %")},
-        notes=[TEMPLATES, OWN],
+        notes=[TEMPLATES, OWN, *([note] if note else [])],
     )
 
 
 def _beside_others(evidence: Evidence, people: str, label: str) -> Outcome:
     claimed = [(_OURS, rival) for rival in _RIVALS.values()]
-    return _templates(evidence, _TABLE, people, label, claimed=claimed, names=_LOW[people])
+    return _templates(evidence, _TABLE, people, label, claimed=claimed, names=_LOW[people], note=CIRCLE)
 
 
 @experiment("sphereface2/table6", list(_TABLE.values()))
@@ -84,7 +85,7 @@ def curves(evidence: Evidence) -> Outcome:
     return Outcome(
         findings=findings,
         figures={"fig9": lambda: draw_search_curves(evidence, settings, _PEOPLE, cmc=False, roc="template ROC")},
-        notes=[TEMPLATES, OWN],
+        notes=[TEMPLATES, OWN, CIRCLE],
     )
 
 
@@ -104,6 +105,7 @@ def distractors(evidence: Evidence) -> Outcome:
         notes=[
             DISTRACTORS,
             OWN,
+            CIRCLE,
             "There are no lists of wrong labels of these faces: no refined columns.",
         ],
     )
@@ -145,7 +147,9 @@ def adjusted(evidence: Evidence) -> Outcome:
             TEMPLATES,
             OWN,
             "CosFace and ArcFace for 32 epochs at a rate of 0.02, the gradient of ArcFace's margin detached, as the "
-            "paper's authors train: with its exact gradient the adjustment ends in polar collapse. SphereFace2 for 24.",
+            "paper's authors train: with its exact gradient the adjustment ends in polar collapse. SphereFace2 for 24. "
+            "So trained, ArcFace has 85.5 % on LFW without and 87.3 % with the adjustment, where its exact "
+            "gradient at a rate of 0.1 brings 89.0 % (Table 5): that SphereFace2 is better than it says this, too.",
         ],
     )
 
