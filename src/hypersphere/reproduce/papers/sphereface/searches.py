@@ -39,9 +39,9 @@ _WEIGHTS = (
     "contrastive or triplet loss ended in no number in some seeds. The weights of these two beside softmax are a guess."
 )
 _COST = (
-    "The lower rate costs SphereFace more than L-Softmax. At 0.1 two of its three seeds ended, with rank-1 of 33.1 "
-    "(people held out) and 54.1 % (LFW) where L-Softmax has 33.6 and 54.9 %: of these differences, and of those in TAR "
-    "at FAR 1e-6, no interval leaves out zero; at FAR 1e-5 L-Softmax leads on LFW by 2.2 points (1.0 to 3.4)."
+    "The lower rate costs SphereFace more than L-Softmax. At 0.1 one of its three seeds ends in no number; by the "
+    "other two rank-1 and TAR at FAR 1e-6 of the two losses cannot be told apart, and at FAR 1e-5 L-Softmax leads on "
+    "LFW ([losses.md](../results/losses.md))."
 )
 
 

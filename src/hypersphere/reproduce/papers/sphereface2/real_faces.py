@@ -260,7 +260,7 @@ def label_noise(evidence: Evidence) -> Outcome:
     measured = not any(evidence.stopped(setting) for group in _NOISY.values() for setting in group)
     notes = [
         NOTE,
-        "The 560 people with at least 10 images, 48 epochs; the gradient of ArcFace's margin is detached, as the "
+        "The 560 people with most images, 48 epochs; the gradient of ArcFace's margin is detached, as the "
         "paper's authors train: with the exact one small runs collapse under noise. Whether a run fits is asked of "
         "clean labels alone. The right half, speed by GPUs, is no claim about accuracy and is not run here.",
     ]

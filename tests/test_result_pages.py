@@ -1,0 +1,131 @@
+"""The tables of docs/results, and the counts beside them, are those of the runs on record."""
+
+import csv
+import json
+import re
+from collections import defaultdict
+from pathlib import Path
+from statistics import fmean, stdev
+from typing import Any
+
+import pytest
+
+from hypersphere.reproduce import load_catalogue
+from hypersphere.reproduce.result_file import shipped_results
+from hypersphere.training import RecordFile
+
+ROOT = Path(__file__).parents[1]
+RESULTS = ROOT / "docs" / "results"
+README, LOSSES, FACES = (path.read_text() for path in (ROOT / "README.md", RESULTS / "losses.md", RESULTS / "faces.md"))
+MEAN = re.compile(r"\| \**(\d+\.\d+ ± \d+\.\d+)\**")
+"""A cell of a table that has the mean of several seeds, and begins with it."""
+SEARCHES = (
+    *(f"TAR at FAR 1e-4, {people}" for people in ("held out", "LFW")),
+    "TPIR at FPIR 1e-1, held out",
+    "TPIR at FPIR 1e-2, LFW",
+    *(f"rank-1 among distractors, {people}" for people in ("held out", "LFW")),
+    *(f"TAR at FAR 1e-6 among distractors, {people}" for people in ("held out", "LFW")),
+    "VR at FAR 0.1 %, LFW",
+    "DIR at FAR 1 %, LFW",
+)
+"""The columns of the table of searches."""
+
+
+def runs(*names: str) -> list[dict[str, Any]]:
+    return [json.loads(line) for name in names for line in (RESULTS / name).read_text().splitlines()]
+
+
+def printed(values: list[float], digits: int = 2) -> str:
+    return f"{fmean(values):.{digits}f} ± {stdev(values):.{digits}f}"
+
+
+def by_setting(records: list[dict[str, Any]]) -> list[list[dict[str, Any]]]:
+    """Runs that ended, by what they were asked for; the first network of the losses is SFNet-10 unless named."""
+    found = defaultdict(list)
+    for run in records:
+        if not run["stopped"]:
+            found[run["cell"].replace("backbone.name=sfnet10, ", "")].append(run)
+    return [group for group in found.values() if len(group) > 1]
+
+
+@pytest.mark.parametrize(
+    ("page", "names", "rows"),
+    [(LOSSES, ("losses/results.jsonl", "losses/searches.jsonl"), 49), (FACES, ("faces/results.jsonl",), 11)],
+    ids=["losses", "faces"],
+)
+def test_accuracies_of_a_row_are_of_one_setting(page: str, names: tuple[str, ...], rows: int) -> None:
+    """On LFW and on people held out."""
+    known = set()
+    for group in by_setting([run for name in names for run in runs(name) if run.get("scores") or run["stopped"]]):
+        scores = [
+            [100 * run["scores"][title]["accuracy"] for run in group] for title in ("lfw-pairs", "held-out identities")
+        ]
+        known.add(tuple(printed(each) for each in scores))
+    found = [tuple(MEAN.findall(line)) for line in page.splitlines() if len(MEAN.findall(line)) == 2]
+    assert len(found) == rows
+    assert [row for row in found if row not in known] == []
+
+
+def test_rows_of_searches_are_of_one_setting() -> None:
+    """Templates, distractors and trials: means over seeds, in which every person counts alike."""
+    groups = defaultdict(list)
+    for run in RecordFile(RESULTS / "losses" / "searches.jsonl").records.values():
+        if SEARCHES[0] in run.arrays:
+            groups[run.cell.replace("backbone.name=sfnet10, ", "")].append(run)
+    known = {
+        tuple(f"{100 * fmean(run.arrays[name].array().mean() for run in group):.1f}" for name in SEARCHES)
+        for group in groups.values()
+    }
+    table = LOSSES[LOSSES.index("| loss | TAR@FAR=1e-4") : LOSSES.index("What a list of pairs does not show")]
+    rows = [line.split("|")[2:7] for line in table.splitlines()[2:] if line]
+    found = [tuple(re.findall(r"\d+\.\d", " ".join(row))) for row in rows]
+    assert len(found) == 39
+    assert [row for row in found if row not in known] == []
+
+
+def test_rows_of_cifar_are_of_one_setting() -> None:
+    """Accuracy and class margin of imbalanced CIFAR-10, of three seeds each."""
+    known = {
+        (
+            printed([run["numbers"]["accuracy"] for run in group]),
+            printed([run["numbers"]["class margin"] for run in group], 1),
+        )
+        for group in by_setting(runs("cifar/records.jsonl"))
+    }
+    page = (RESULTS / "cifar.md").read_text()
+    table = page[page.index("| long-tailed 100 |") : page.index("Three seeds each")]
+    found = [tuple(MEAN.findall(line)[:2]) for line in table.splitlines()[2:] if line]
+    assert len(found) == 11
+    assert [row for row in found if row not in known] == []
+
+
+def test_counts_of_runs() -> None:
+    kept = [runs(f"losses/{name}.jsonl") for name in ("results", "searches")]
+    every, stopped = sum(map(len, kept)), sum(bool(run["stopped"]) for part in kept for run in part)
+    assert f"{every} runs are on record, {stopped} of which stopped." in LOSSES
+    for name, part in zip(("results", "searches"), kept, strict=True):
+        assert re.search(rf"losses/{name}\.jsonl\) \({len(part)}\b", LOSSES)
+    assert f"\n{every} runs; [every claim" in README
+    faces = runs("faces/results.jsonl")
+    assert f"faces/results.jsonl), {len(faces)} of them" in FACES
+    assert f"{len({run['cell'] for run in faces})} settings were tried in {len(faces)} runs" in FACES
+    assert (
+        f"All {len(load_catalogue().entries)} of their figures and tables by name, {len(shipped_results())} of them run"
+        in README
+    )
+
+
+def test_what_augmentation_costs_is_on_record() -> None:
+    page = (ROOT / "docs" / "performance.md").read_text()
+    rounds = defaultdict(list)
+    for row in csv.DictReader((ROOT / "benchmarks" / "results" / "augmented_steps.csv").read_text().splitlines()):
+        rounds[row["network_compiled"], row["pixels"]].append(row)
+    for two in rounds.values():
+        flips, every = (
+            ", ".join(f"{int(row[key]):,}" for row in two) for key in ("flip_images_per_s", "all_images_per_s")
+        )
+        cost = ", ".join(f"{100 * float(row['share']):.1f}" for row in two)
+        assert re.search(rf"\| {flips} \| {every} \| \**{cost} %", page)
+    mean = {way: f"{100 * fmean(float(row['share']) for row in two):.1f} %" for way, two in rounds.items()}
+    compiled, eager = mean["True", "compiled"], mean["False", "kernels"]
+    assert f"cost {compiled} of a compiled step of IResNet-18 and {eager} of an eager one" in page
