@@ -8,8 +8,10 @@ from pathlib import Path
 from statistics import fmean, stdev
 from typing import Any
 
+import numpy as np
 import pytest
 
+from hypersphere.evaluation import verify_pairs
 from hypersphere.reproduce import load_catalogue
 from hypersphere.reproduce.result_file import shipped_results
 from hypersphere.training import RecordFile
@@ -129,3 +131,18 @@ def test_what_augmentation_costs_is_on_record() -> None:
     mean = {way: f"{100 * fmean(float(row['share']) for row in two):.1f} %" for way, two in rounds.items()}
     compiled, eager = mean["True", "compiled"], mean["False", "kernels"]
     assert f"cost {compiled} of a compiled step of IResNet-18 and {eager} of an eager one" in page
+
+
+def test_models_together_have_the_accuracy_of_their_cosines() -> None:
+    one, two, other, both = np.loadtxt(RESULTS / "faces" / "lfw-cosines.csv", delimiter=",", skiprows=1).T
+    same, folds = np.tile(np.repeat([True, False], 300), 10), np.repeat(range(10), 600)
+    rows = {
+        "seeds 1 and 2 together": two,
+        "all three, cosines averaged": (one + 2 * two) / 3,
+        "CosFace, s = 16, m = 0.2": other,
+        "SphereFace2 (seed 0) and CosFace, s = 16, together, `--merge unit`": both,
+    }
+    for title, cosines in rows.items():
+        (line,) = (line for line in FACES.splitlines() if line.startswith(f"| {title} |"))
+        accuracy = verify_pairs(cosines, same, folds).accuracy.value
+        assert line.split("|")[3].strip().strip("*").startswith(f"{100 * accuracy:.2f} [")

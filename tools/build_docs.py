@@ -17,6 +17,7 @@ import torch
 from hypersphere.bench import FLOOR, Measured, draw_head_panels
 from hypersphere.data import Augmentation
 from hypersphere.engines import Similarity
+from hypersphere.evaluation import roc_curve
 from hypersphere.losses import AmpFace, ArcFace, CosFace, NormFace, Objective, SphereFace, SphereFaceR
 from hypersphere.plots import draw_roc, new_figure, save_figure
 from hypersphere.pocket import PocketFaces, contact_sheet
@@ -240,17 +241,16 @@ def draw_real_runs(cells: dict[str, str], folder: str) -> Any:
 
 def draw_real_faces_roc() -> Any:
     """The ROC curves on LFW of IResNet-18 in docs/results/faces.md."""
-    curves = {}
-    for name, title in {
-        "sphereface2-two": "two SphereFace2 together",
-        "sphereface2": "SphereFace2",
-        "ensemble": "three CosFace together",
-    }.items():
-        with (IMAGES.parent / "results" / "faces" / f"{name}-roc.csv").open(newline="") as file:
-            rows = [(int(row["false_accepts"]), int(row["true_accepts"])) for row in csv.DictReader(file)]
-        far, tar = np.array(rows, dtype=np.float64).T / _LFW_PAIRS
-        curves[title] = far, tar
-    return draw_roc(curves, genuine=_LFW_PAIRS, impostor=_LFW_PAIRS)
+    folder = IMAGES.parent / "results" / "faces"
+    same = np.tile(np.repeat([True, False], 300), 10)
+    one, two = np.loadtxt(folder / "lfw-cosines.csv", delimiter=",", skiprows=1, usecols=(0, 1)).T
+    scores = {"three SphereFace2 together": (one + 2 * two) / 3, "SphereFace2": one}
+    rocs = {title: roc_curve(each, same) for title, each in scores.items()}
+    curves = {title: (roc.far, roc.tar) for title, roc in rocs.items()}
+    with (folder / "ensemble-roc.csv").open(newline="") as file:
+        rows = [(int(row["false_accepts"]), int(row["true_accepts"])) for row in csv.DictReader(file)]
+    far, tar = np.array(rows, dtype=np.float64).T / _LFW_PAIRS
+    return draw_roc({**curves, "three CosFace together": (far, tar)}, genuine=_LFW_PAIRS, impostor=_LFW_PAIRS)
 
 
 def draw_real_sphereface2() -> Any:
