@@ -1,5 +1,6 @@
 """Runs: each once, kept in a cache, taken up from it; one that breaks is reported and tried again."""
 
+import multiprocessing
 from pathlib import Path
 
 import numpy as np
@@ -16,6 +17,7 @@ from hypersphere.reproduce.experiment.record import Record, read_record, record_
 from hypersphere.reproduce.experiment.run import Count, gather, train_and_measure
 from hypersphere.reproduce.experiment.setting import Setting, classes, features, people, unique
 from hypersphere.training.recipe import DataSettings
+from tests.heads.shard_worker import warm_context
 
 ONE, TWO = people("one", "softmax"), people("two", "normface")
 SAME = Setting("one", ONE.overrides, "classes")
@@ -213,3 +215,17 @@ def test_several_processes(tmp_path: Path) -> None:
     assert shown[-1] == (6, 6)
     assert len(got.records) == 2
     assert "no_such_loss" in next(iter(got.failures.values()))
+
+
+def test_processes_end_with_what_asked_for_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch.multiprocessing, "get_context", lambda _: warm_context())
+    settings = [classes(name, "cosface", "train.batch_size=4", count=3, images=3, steps=10**6) for name in "ab"]
+
+    def stop(done: int, total: int) -> None:
+        if done:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        gather(settings, (0, 1), tmp_path, jobs=2, progress=stop)
+    assert multiprocessing.active_children() == []
+    assert not list(tmp_path.rglob("*.partial"))

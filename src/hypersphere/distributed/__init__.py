@@ -13,6 +13,7 @@ from hypersphere.distributed.collectives import (
     scatter_rows,
     to_local,
 )
+from hypersphere.distributed.process_pool import process_pool
 from hypersphere.distributed.tensor_shards import load_shards, read_shards, save_shards
 from hypersphere.distributed.world import World, default_workers, join_world
 
@@ -30,6 +31,7 @@ __all__ = [
     "is_sharded",
     "join_world",
     "load_shards",
+    "process_pool",
     "read_shards",
     "replicate_to_partial",
     "save_shards",

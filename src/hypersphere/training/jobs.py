@@ -5,13 +5,11 @@ from __future__ import annotations
 import os
 import platform
 import queue
-import signal
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import FIRST_COMPLETED, ProcessPoolExecutor, wait
+from concurrent.futures import FIRST_COMPLETED, wait
 from dataclasses import dataclass, replace
 from pathlib import Path
-from types import FrameType
 from typing import Any
 
 import numpy as np
@@ -22,7 +20,7 @@ from torch import multiprocessing
 from hypersphere.core import digest
 from hypersphere.core.stored_array import StoredArray
 from hypersphere.data import ImageSource, InMemory
-from hypersphere.distributed import World
+from hypersphere.distributed import World, process_pool
 from hypersphere.evaluation import embed
 from hypersphere.training.finished_run import Trained, run_embedder
 from hypersphere.training.monitor import TrainingStopped
@@ -215,22 +213,12 @@ class _Worker:
     steps: Any = None
 
     def begin(self) -> None:
-        """Take a share of the machine; the worker calls this first.
-
-        Ctrl-C reaches every process of a terminal; only the one that started this one answers it, and ends this one.
-        """
+        """Take a share of the machine; the worker calls this first."""
         global _worker  # noqa: PLW0603
         _worker = self
-        signal.signal(signal.SIGINT, signal.SIG_IGN)
-        signal.signal(signal.SIGTERM, _end)
         torch.set_num_threads(max(1, (os.cpu_count() or 1) // self.jobs))
         if self.device.startswith("cuda"):
             torch.cuda.set_per_process_memory_fraction(1 / self.jobs)
-
-
-def _end(number: int, _: FrameType | None) -> None:
-    """End a run as an error does, so that files half written are removed."""
-    raise SystemExit(128 + number)
 
 
 _worker: _Worker | None = None
@@ -251,23 +239,15 @@ def _work(number: int, task: Task) -> RunRecord:
 
 
 def _in_processes(tasks: Sequence[Task], worker: _Worker, report: Report | None) -> Iterator[RunRecord]:
-    context = multiprocessing.get_context("spawn")
-    worker.steps = context.Queue()
-    pool = ProcessPoolExecutor(worker.jobs, mp_context=context, initializer=worker.begin)
-    others = set(multiprocessing.active_children())
-    try:
+    """Runs that an interruption ends go on from their checkpoints when they are asked for again."""
+    worker.steps = multiprocessing.get_context("spawn").Queue()
+    with process_pool(worker.jobs, worker.begin) as pool:
         left = {pool.submit(_work, number, task) for number, task in enumerate(tasks)}
         while left:
             done, left = wait(left, timeout=0.5, return_when=FIRST_COMPLETED)
             _drain(worker.steps, report)
             for future in done:
                 yield future.result()
-    except BaseException:  # the runs that are left go on from their checkpoints when they are asked for again
-        for process in set(multiprocessing.active_children()) - others:
-            process.terminate()
-        raise
-    finally:
-        pool.shutdown(wait=True, cancel_futures=True)
 
 
 def _drain(steps: Any, report: Report | None) -> None:

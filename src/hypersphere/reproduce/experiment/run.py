@@ -6,7 +6,7 @@ import contextlib
 import tempfile
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from concurrent.futures import FIRST_COMPLETED, Future, wait
 from dataclasses import dataclass, field
 from multiprocessing import get_context
 from pathlib import Path
@@ -18,7 +18,7 @@ from torch import Tensor, nn
 
 from hypersphere.core import Reporter, duration
 from hypersphere.data import ImageSource, InMemory
-from hypersphere.distributed import World
+from hypersphere.distributed import World, process_pool
 from hypersphere.heads import Head
 from hypersphere.reproduce.experiment import measure
 from hypersphere.reproduce.experiment.painted import paint_all, training_images, unseen_images
@@ -158,9 +158,8 @@ def gather(
             keep(key, run_and_write(setting, seed, cache, device, runner or train_and_measure, count))
         return Gathered(records, failures)
     _paint(left.values(), cache)
-    context = get_context("spawn")
-    counter = context.Value("q", 0)
-    with ProcessPoolExecutor(min(jobs, len(left)), context, _start_worker, (counter,)) as pool:
+    counter = get_context("spawn").Value("q", 0)
+    with process_pool(min(jobs, len(left)), _start_worker, counter) as pool:
         futures: dict[Future[str], str] = {
             pool.submit(run_and_write, setting, seed, cache, device, train_and_measure, _count_in_worker): key
             for key, (setting, seed) in left.items()
