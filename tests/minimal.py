@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 CORE = ("torch", "numpy", "scipy")
-KERNELS = ("hypersphere.engines.triton.", "hypersphere.optim.")
+KERNELS = ("hypersphere.engines.triton.", "hypersphere.optim.", "hypersphere.data.pixel_kernels")
 """Where modules may need Triton to be imported; nothing imports them without having found it."""
 
 
