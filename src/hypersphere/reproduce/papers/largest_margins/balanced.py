@@ -181,7 +181,7 @@ def _stays_large(label: str, data_of: Callable[[Job], str], *more: str) -> None:
         for name in names:
             values = np.array([evidence.values(setting, name) for setting in settings])
             shares = values.min(0) / values.max(0)
-            by_seed = ", ".join(f"{share:.3f}" for share in shares)
+            by_seed = ", ".join(f"{share:.3f}" for share in shares if np.isfinite(share)) or "not measured"
             findings.append(
                 Finding(what=f"{name} of LM-Softmax: smallest over largest of the four s, by seed", ours=by_seed)
             )
