@@ -11,7 +11,6 @@ from __future__ import annotations
 import argparse
 import platform
 import tempfile
-import time
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -19,57 +18,26 @@ import torch
 
 import hypersphere as hs
 from hypersphere.bench import append_row, choose_measured_device, device_name
-from hypersphere.bench.measure_training import AUGMENTS, Crowd
-from hypersphere.core import build
+from hypersphere.bench.measure_training import Crowd, StepClock, measured_recipe
 from hypersphere.data import InMemory, pixels
 from hypersphere.distributed import World
 from hypersphere.pocket import PocketFaces
-from hypersphere.training import Recipe, Trainer
+from hypersphere.training import Trainer
 
 RESULTS = Path(__file__).parent / "results" / "augmented_steps.csv"
 CLASSES, SIZE = 5241, 112
 
 
-class Clock:
-    """Notes the time when `warmup` and when all steps of a run are done."""
-
-    def __init__(self, steps: tuple[int, int], device: torch.device) -> None:
-        self.steps, self.device = steps, device
-        self.times: list[float] = []
-
-    def begin(self, done: int) -> None:
-        pass
-
-    def __call__(self, done: int, total: int, note: str = "") -> None:
-        if done in self.steps:
-            if self.device.type == "cuda":
-                torch.cuda.synchronize()
-            self.times.append(time.monotonic())
-
-
 def seconds(options: argparse.Namespace, kinds: str, source: Crowd, folder: Path, device: torch.device) -> float:
     """The seconds of a step, after the warm-up."""
-    steps = options.warmup + options.steps
-    table = {
-        "data": {"source": "unused", "size": [SIZE, SIZE]},
-        "augment": AUGMENTS[kinds],
-        "backbone": {"name": options.backbone, "dim": 512},
-        "head": {"name": "cosface"},
-        "optimizer": {"lr": 0.001},
-        "train": {
-            "steps": steps + 1,
-            "batch_size": options.batch,
-            "precision": "bfloat16" if device.type == "cuda" else "float32",
-            "ema": 0.999,
-            "log_every": steps + 1,
-            "checkpoint_every": steps + 1,
-        },
-    }
+    steps, precision = options.warmup + options.steps, "bfloat16" if device.type == "cuda" else "float32"
+    recipe = measured_recipe(options.backbone, SIZE, kinds, steps, options.batch, precision, ema=0.999)
     world = World(device=device)
-    trainer = Trainer(build(Recipe, table), folder, world=world, source=source, workers=0, compile=options.compile)
-    clock = Clock((options.warmup, steps), device)
+    trainer = Trainer(recipe, folder, world=world, source=source, workers=0, compile=options.compile)
+    clock = StepClock(trainer, (options.warmup, steps))
     trainer.run(clock, until=steps)
-    return (clock.times[1] - clock.times[0]) / options.steps
+    (began, _), (ended, _) = clock.marks
+    return (ended - began) / options.steps
 
 
 def main() -> None:

@@ -20,7 +20,7 @@ DATA = ("source=faces.tar", "validation.pairs=lfw-pairs.txt", "validation.images
 SEEDS = (0, 1, 2)
 HELD_OUT, LFW = "held-out identities", "lfw-pairs"
 REFERENCE = "sfnet10"
-ABOUT = (
+ABOUTS = (
     "the best model of small real data: IResNet-18, CosFace, augmentation that few images need; give data.source",
     load_recipe("real/faces").about,
     load_recipe("real/sst").about,
@@ -40,7 +40,7 @@ def runs_of(path: Path, record: RecordFile) -> list[RunRecord]:
     found = []
     for seed in SEEDS:
         recipe = load_recipe(path, [*settings(), *taught, f"train.seed={seed}"])
-        keys = (run_key(replace(recipe, about=about)) for about in ABOUT)
+        keys = (run_key(replace(recipe, about=about)) for about in ABOUTS)
         found += [record.records[key] for key in keys if key in record.records]
     return found
 

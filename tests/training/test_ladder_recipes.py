@@ -8,17 +8,12 @@ from statistics import fmean
 import pytest
 
 from hypersphere.training import RecordFile, load_recipe, run_key
+from tools.faces_tables import ABOUTS
 
 ROOT = Path(__file__).parents[2]
 LADDER = sorted((ROOT / "recipes" / "real" / "ladder").glob("*.toml"))
 DATA = ["data.source=faces.tar", "data.validation.pairs=lfw-pairs.txt", "data.validation.images=lfw112.tar"]
 TEACHER = ["teacher.model=sface.onnx"]
-ABOUTS = (
-    "the best model of small real data: IResNet-18, CosFace, augmentation that few images need; give data.source",
-    load_recipe("real/faces").about,
-    load_recipe("real/sst").about,
-)
-"""What the recipes were called that the runs were asked for by; a run's key depends on it."""
 
 
 @pytest.fixture(scope="module")

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from hypersphere.engines.triton.available import triton_installed, triton_usable, triton_wanted
+from hypersphere.engines.triton.available import kernels_run
 
 _LUMA = (0.299, 0.587, 0.114)
 _BLACK = 2
@@ -136,14 +136,7 @@ def finish_fused(
 
 def runs_kernels(images: Tensor) -> bool:
     """Whether kernels take the place of torch's operators: on a GPU with Triton, unless torch compiles them itself."""
-    return (
-        images.device.type == "cuda"
-        and len(images) > 0
-        and not torch.compiler.is_compiling()
-        and triton_wanted()
-        and triton_installed()
-        and triton_usable(images.device)
-    )
+    return len(images) > 0 and not torch.compiler.is_compiling() and kernels_run(images.device)
 
 
 def tone(x: Tensor, factors: Tensor) -> Tensor:

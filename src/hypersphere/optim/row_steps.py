@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from hypersphere.engines.spec import compute_dtype
-from hypersphere.engines.triton.available import triton_installed, triton_usable, triton_wanted
+from hypersphere.engines.triton.available import kernels_run
 from hypersphere.geometry import norm
 
 _NARROW = (torch.float32, torch.bfloat16, torch.float16)
@@ -135,11 +135,11 @@ def adamw_rows(
 
 def _fuses(weight: Tensor, grad: Tensor, *others: Tensor | None) -> bool:
     """Whether the kernels take these tensors."""
-    if weight.device.type != "cuda" or not triton_wanted() or not triton_installed() or not grad.numel():
+    if not grad.numel() or not kernels_run(weight.device):
         return False
     tensors = [tensor for tensor in (weight, *others) if tensor is not None]
     whole = all(tensor.dtype in _NARROW and tensor.is_contiguous() for tensor in tensors)
-    return whole and grad.dtype in _NARROW and triton_usable(weight.device)
+    return whole and grad.dtype in _NARROW
 
 
 def _launch(weight: Tensor, grad: Tensor) -> tuple[tuple[int], dict[str, Any]]:

@@ -47,6 +47,11 @@ def triton_usable(device: torch.device) -> bool:
     return torch.version.hip is None and torch.cuda.get_device_capability(device) >= (8, 0)
 
 
+def kernels_run(device: torch.device) -> bool:
+    """Kernels take the place of torch's operators on this GPU; nothing is said where they cannot."""
+    return device.type == "cuda" and triton_wanted() and triton_installed() and triton_usable(device)
+
+
 @cache
 def triton_installed() -> bool:
     """A triton to import is there."""
