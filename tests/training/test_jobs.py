@@ -1,7 +1,8 @@
 """Comparisons: runs on record, one after another and several at once."""
 
 import multiprocessing
-from collections.abc import Sequence
+import os
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -90,6 +91,16 @@ def test_decisions_come_back_from_their_bits() -> None:
     assert np.array_equal(SetScore.of([result]).decisions(100), result.right)
 
 
+@pytest.fixture
+def threads_of_two_jobs() -> Iterator[None]:
+    """As many threads as each of two jobs has: a sum shared out among more of them may round otherwise."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(max(1, (os.cpu_count() or 1) // 2))
+    yield
+    torch.set_num_threads(before)
+
+
+@pytest.mark.usefixtures("threads_of_two_jobs")
 @pytest.mark.parametrize("start", ["forkserver", pytest.param("spawn", marks=pytest.mark.slow)])
 def test_several_runs_at_once_are_the_same_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, start: str) -> None:
     """Processes that are started anew, as users' are, spend seconds on imports; tasks and records travel alike."""
