@@ -33,9 +33,14 @@ def draw_rows(evidence: Evidence, settings: Sequence[Setting], name: str, label:
 
 
 def curve(evidence: Evidence, label: str, x: Sequence[float], settings: Sequence[Setting], name: str) -> Line:
-    """The mean of a number over seeds against a setting's parameter, with the range of the seeds."""
+    """The mean of a number over seeds against a setting's parameter, with the range of the seeds.
+
+    Settings that lack a seed are left out.
+    """
     values = np.array([evidence.values(setting, name) for setting in settings])
-    return Line(label, x, values.mean(1), "-", values.min(1), values.max(1))
+    whole = np.isfinite(values).all(1)
+    values = values[whole]
+    return Line(label, np.array(x)[whole], values.mean(1), "-", values.min(1), values.max(1))
 
 
 def draw_margins(evidence: Evidence, groups: Sequence[tuple[str, Sequence[Setting]]]) -> Figure:

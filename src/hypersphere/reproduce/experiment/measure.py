@@ -259,13 +259,13 @@ def halved(array: npt.NDArray[Any]) -> npt.NDArray[Any]:
 
 
 def measure_fit(embed_: Embed, head: Head, train: ImageSource) -> Numbers:
-    """How well a classifier fits, over a thousand training images.
+    """How well a classifier fits, over at most 5,000 training images.
 
     Returns:
         `logit spread`, the standard deviation of the logits without their biases; `norm`, the mean of ||x||; and
         `train accuracy` in per cent, but of losses of pairs, which train no prototypes.
     """
-    few = np.linspace(0, len(train) - 1, min(1000, len(train))).astype(np.int64)
+    few = np.linspace(0, len(train) - 1, min(5000, len(train))).astype(np.int64)
     raw = embed_(Subset(train, few))
     spread = float((raw @ head.weight.detach().float().cpu().T).std())
     numbers: Numbers = {"logit spread": spread, "norm": float(raw.norm(dim=1).mean())}

@@ -6,6 +6,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from hypersphere.plots import Panel, draw_panels
 from hypersphere.reproduce.catalogue import load_catalogue
 from hypersphere.reproduce.experiment import objects
@@ -250,7 +252,7 @@ def every_lambda(evidence: Evidence) -> Outcome:
         for data, loss in _SWEPT:
             settings = [centred(job, data, loss, weight) for weight in LAMBDAS]
             lines.append(curve(evidence, f"{loss}, {data}", LAMBDAS, settings, "class margin"))
-        panel = Panel("", "lambda of R_w", "class margin, degrees", lines)
+        panel = Panel("", "lambda of R_w", "class margin, degrees", [line for line in lines if np.size(line.x)])
         return draw_panels([panel], width=5.6, height=3.8)
 
     whole = "The whole sweep on long-tailed 10, and of LM-Softmax on step 10; Table 2 has the others."

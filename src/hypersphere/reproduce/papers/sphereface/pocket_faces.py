@@ -11,16 +11,16 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from hypersphere.data import long_tailed_counts
 from hypersphere.geometry import normalize
 from hypersphere.plots import Line, Panel, draw_features, draw_panels, draw_spheres
 from hypersphere.reproduce.experiment.evidence import CLASSES, PEOPLE, Evidence, Floats, difference, experiment
 from hypersphere.reproduce.experiment.face_records import faces_or
 from hypersphere.reproduce.experiment.face_toys import NOTE, face_toy
 from hypersphere.reproduce.experiment.record import Record
-from hypersphere.reproduce.experiment.setting import SOFTMAX, Setting, features
+from hypersphere.reproduce.experiment.setting import SOFTMAX, Setting, classes, features
 from hypersphere.reproduce.experiment.verdict import of_correlation, over_seeds
 from hypersphere.reproduce.outcome import Finding, Outcome
-from hypersphere.reproduce.papers.largest_margins.two_stages import TAILED, TAILED_COUNTS
 from hypersphere.reproduce.papers.sphereface.digits import features_of, spread
 
 if TYPE_CHECKING:
@@ -133,7 +133,16 @@ def six_people(evidence: Evidence) -> Outcome:
 
 
 _EVEN = SOFTMAX.but("softmax", "train.steps=1240")
-_LONG_TAILED = TAILED.but("CE", "train.steps=1500")
+_TAILED_COUNTS = long_tailed_counts(100, 60, 20.0)
+_LONG_TAILED = classes(
+    "CE",
+    "softmax",
+    "data.imbalance=long_tailed",
+    "data.imbalance_ratio=20.0",
+    count=100,
+    images=60,
+    steps=1500,
+)
 
 
 @experiment("sphereface/fig10", [_EVEN, _LONG_TAILED])
@@ -144,7 +153,7 @@ def biases(evidence: Evidence) -> Outcome:
     shares = np.array([bias.std() for bias in all_biases]) / spreads
 
     tailed = [record.arrays.get("bias", np.full(100, np.nan)) for record in evidence.records[_LONG_TAILED]]
-    correlations = [float(np.corrcoef(bias, TAILED_COUNTS)[0, 1]) for bias in tailed]
+    correlations = [float(np.corrcoef(bias, _TAILED_COUNTS)[0, 1]) for bias in tailed]
 
     def histogram() -> Figure:
         bins = np.linspace(-1, 1, 81) * max(float(np.abs(bias).max()) for bias in all_biases)
@@ -153,7 +162,7 @@ def biases(evidence: Evidence) -> Outcome:
             for seed, bias in zip(evidence.job.seeds, all_biases, strict=True)
         ]
         points = [
-            Line(f"seed {seed}", TAILED_COUNTS, bias, "o")
+            Line(f"seed {seed}", _TAILED_COUNTS, bias, "o")
             for seed, bias in zip(evidence.job.seeds, tailed, strict=True)
         ]
         return draw_panels(
@@ -171,7 +180,7 @@ def biases(evidence: Evidence) -> Outcome:
         note="near zero: below 0.1. All classes have 20 images, so nothing asks for a bias",
     )
     grows = evidence.judged(
-        of_correlation(float(np.mean(correlations)), len(TAILED_COUNTS)),
+        of_correlation(float(np.mean(correlations)), len(_TAILED_COUNTS)),
         ", ".join(f"{correlation:+.2f}" for correlation in correlations),
         (_LONG_TAILED,),
         sentence="the bias of a class grows with its number of images: correlation over 100 people with 60 to 3 images",
