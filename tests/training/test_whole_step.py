@@ -144,7 +144,7 @@ def test_a_replayed_step_moves_weights_as_a_plain_one(tmp_path: Path, head: tupl
 
 @on_gpu
 def test_a_run_of_replayed_steps_learns(tmp_path: Path) -> None:
-    run = trainer(tmp_path, "train.steps=70", device="cuda", graph=True)
+    run = trainer(tmp_path, "train.steps=300", device="cuda", graph=True)
     run.run()
     images, labels = run.images.to_device(*run.images.load(0), 0)
     with torch.no_grad():
