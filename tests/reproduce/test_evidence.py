@@ -11,7 +11,7 @@ from hypersphere.evaluation.statistics.paired_tests import compare_accuracy
 from hypersphere.reproduce import Entry, Job, find_item, load_catalogue
 from hypersphere.reproduce.experiment import evidence as module
 from hypersphere.reproduce.experiment import measure
-from hypersphere.reproduce.experiment.evidence import Evidence, gain_of, interval, settings_of, subjects_of
+from hypersphere.reproduce.experiment.evidence import Evidence, difference, gain_of, interval, settings_of, subjects_of
 from hypersphere.reproduce.experiment.face_searches import HELD_OUT, LFW, PAIRS, RAW, SEARCHED
 from hypersphere.reproduce.experiment.measure import probes, unseen_pairs
 from hypersphere.reproduce.experiment.record import Record
@@ -154,6 +154,15 @@ def test_students_interval() -> None:
     values = np.array([1.0, 2.0, 4.0])
     half = 4.302653 * values.std(ddof=1) / math.sqrt(3)
     assert interval(values, ".3f") == f"{7 / 3 - half:.3f} to {7 / 3 + half:.3f}"
+
+
+def test_a_difference_shows_the_sign_of_both_ends() -> None:
+    values = np.array([0.0019, 0.0008, 0.0017])
+    assert difference(values, 3) == "; difference +0.00001 to +0.00292, by seed +0.001900, +0.000800, +0.001700"
+    assert difference(values - 0.0001, 3).startswith("; difference -0.0001 to +0.0028, by seed +0.00180")
+    assert difference(values * 10, 3) == "; difference +0.0001 to +0.0292, by seed +0.01900, +0.00800, +0.01700"
+    assert difference(values + 0.01, 3) == "; difference +0.010 to +0.013, by seed +0.0119, +0.0108, +0.0117"
+    assert difference(np.zeros(3), 3) == "; difference +0.000 to +0.000, by seed +0.0000, +0.0000, +0.0000"
 
 
 def test_an_interval_of_per_cents_stays_within_them() -> None:

@@ -276,10 +276,16 @@ def each(values: Sequence[float] | Floats, form: str = ".2f") -> str:
 
 
 def difference(values: Floats, digits: int) -> str:
-    """`; difference -0.01 to +0.05, by seed +0.010, +0.020, +0.030`; nothing of one seed."""
+    """`; difference -0.01 to +0.05, by seed +0.010, +0.020, +0.030`; nothing of one seed.
+
+    An end that would be printed as zero is what decided the verdict: it takes more digits, until it is none.
+    """
     if len(values) < 2:
         return ""
-    return f"; difference {interval(values, f'+.{digits}f')}, by seed {each(values, f'+.{digits + 1}f')}"
+    found = over_seeds(values)
+    ends = [] if found is None else [abs(end) for end in (found.low, found.high) if end]
+    shown = max([digits, *(math.ceil(-math.log10(2 * end)) for end in ends)])
+    return f"; difference {interval(values, f'+.{shown}f')}, by seed {each(values, f'+.{shown + 1}f')}"
 
 
 def interval(values: npt.ArrayLike, form: str, bounds: tuple[float, float] = (-math.inf, math.inf)) -> str:
