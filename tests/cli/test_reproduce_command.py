@@ -1,6 +1,9 @@
 """`hypersphere reproduce`: listing, running, summing up, and saying what is missing."""
 
+import io
 import json
+import re
+import sys
 from pathlib import Path
 
 import pytest
@@ -11,13 +14,43 @@ from hypersphere.reproduce import Finding, Job, Outcome, job
 
 def test_list(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["reproduce", "--list"]) == 0
-    *lines, empty, total = capsys.readouterr().out.splitlines()
+    *lines, empty, total, word, counts, data = capsys.readouterr().out.splitlines()
     assert (len(lines), empty) == (98, "")
     assert total.startswith("98 items: ")
+    assert word.startswith("An item is held where all its sentences and numbers are, contradicted where one is")
+    assert counts.endswith("held/contradicted/undecided, and in fourth place how many were not measured.")
+    assert "--data PATH; runs on record: docs/results/losses (faces)" in data
+    assert not [line for line in lines if "--data" in line]
     assert lines[32].startswith("normface/table5")
     assert lines[32].endswith("test); recipe recipes/papers/normface-resnet28.toml]")
     assert main(["reproduce", "--kind", "theory", "--paper", "normface"]) == 0
-    assert capsys.readouterr().out.split()[:3] == ["normface/fig5", "theory", "held"]
+    assert capsys.readouterr().out.split()[:4] == ["normface/fig5", "theory", "held", "8/0/0"]
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+@pytest.mark.parametrize(
+    ("columns", "text"),
+    [
+        (80, "Lower bound of the softma…"),
+        (110, "8/0/0     Lower bound of the softmax loss against the s…"),
+    ],
+)
+def test_the_list_fits_a_terminal(columns: int, text: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    screen = Terminal()
+    monkeypatch.setattr(sys, "stdout", screen)
+    monkeypatch.setenv("COLUMNS", str(columns))
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    assert main(["reproduce", "--list"]) == 0
+    assert "\x1b[32mheld        \x1b[0m  " in screen.getvalue()
+    lines = re.sub(r"\x1b\[\d+m", "", screen.getvalue()).splitlines()
+    assert max(map(len, lines)) < columns
+    assert f"normface/fig5           theory         held          {text}" in lines
+    assert any(each.startswith("Counts: ") for each in lines) == (columns == 110)
 
 
 def test_the_list_says_what_came_of_every_item(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -82,6 +115,23 @@ def test_the_status_tells_of_differences_and_failures(
     assert "failed: broken" in capsys.readouterr().out
     monkeypatch.setitem(job._ITEMS, "normface/fig5", lambda job: Outcome())
     assert main(chosen) == 0
+
+
+def test_judged_sentences_come_first_with_half_their_interval(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found = [
+        Finding(what="a row", ours="5"),
+        Finding(what="lost", ours="not measured", note="0 of 3 seeds are on record"),
+        Finding(what="no run", ours="not measured", verdict="undecided"),
+        Finding(what="a is better", ours="+1.00", verdict="held", detectable=0.25),
+    ]
+    monkeypatch.setitem(job._ITEMS, "normface/fig5", lambda job: Outcome(findings=found))
+    assert main(["reproduce", "normface/fig5", "--out", str(tmp_path)]) == 0
+    text = capsys.readouterr().out
+    said = ["  a is better: +1.00, ± 0.25 at 95 %: held", "  a row: 5", "  Not on record: 1 sentence, 1 number"]
+    assert "\n".join(said) in text
+    assert "1 held, 1 not measured" in text
 
 
 def test_all_leaves_out_what_cannot_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -13,6 +13,7 @@ from hypersphere.reproduce import (
     Finding,
     Job,
     Outcome,
+    Result,
     find_item,
     item,
     load_catalogue,
@@ -22,6 +23,7 @@ from hypersphere.reproduce import (
     write_pages,
 )
 from hypersphere.reproduce.experiment.verdict import Verdict
+from hypersphere.reproduce.item_section import how_sure, item_section
 from hypersphere.reproduce.outcome import checked, number
 from hypersphere.reproduce.result_file import shipped_results, write_result
 
@@ -71,6 +73,92 @@ def test_the_verdict_on_an_item_is_that_on_all_of_it(
     outcome = Outcome(findings=[Finding(what="w", ours="o", verdict=verdict) for verdict in verdicts])
     result = write_result(tmp_path, "p/fig1", outcome, command="c", seconds=1.0, seeds=(0,))
     assert result.state == whole
+
+
+def result_of(findings: tuple[Finding, ...]) -> Result:
+    return Result(
+        id="p/fig1",
+        command="c",
+        date="2026-11-16",
+        seconds=1.0,
+        machine="m",
+        versions={"python": "3"},
+        seeds=(0, 1),
+        findings=findings,
+    )
+
+
+LOST = Finding(what="no run", ours="not measured", verdict="undecided", note="0 of 3 seeds are on record")
+BEST = Finding(what="the best is inside", ours="m = 2, 86.1; over m = 1 not measured", verdict="undecided")
+HELD = Finding(what="a is better", ours="+1.00", verdict="held", detectable=0.25)
+UNFIT = Finding(what="b is better", ours="+2", verdict="undecided", alone="held", detectable=2.0, note="did not fit")
+ROW = Finding(what="a: accuracy", ours="85.0", paper="LFW 99")
+
+
+@pytest.mark.parametrize(
+    ("findings", "extent", "state", "summary"),
+    [
+        ((), "run", "drawn", "drawn"),
+        ((ROW,), "run", "drawn", "drawn"),
+        ((HELD, ROW, number("r", "not measured")), "run", "held", "1 held"),
+        ((LOST, HELD), "partly run", "undecided", "1 held, 1 not measured"),
+        ((ROW, LOST, BEST), "not run", "not run", "2 not measured"),
+        ((number("r", "not measured"),), "not run", "not run", "drawn"),
+    ],
+)
+def test_an_item_is_run_as_far_as_its_sentences_are_measured(
+    findings: tuple[Finding, ...], extent: str, state: str, summary: str
+) -> None:
+    result = result_of(findings)
+    assert (result.extent, result.state, result.summary()) == (extent, state, summary)
+
+
+def test_a_section_begins_with_its_conclusion_and_folds_what_is_not_judged() -> None:
+    entry = Entry(id="p/table1", title="t", kind="real", needs="MNIST", claim="A beats B.")
+    text = "\n".join(item_section(entry, result_of((ROW, LOST, HELD, UNFIT, number("c", "not measured")))))
+    assert text.startswith(
+        """## Table 1
+
+t (MNIST).
+
+- **Expected**: A beats B.
+- **Found**: 1 held, 1 undecided, 1 not measured (partly run).
+- **How sure**: 2 by a 95 % interval (± 0.25 to 2, in the units of the rows); 1 of them left undecided because a run \
+stopped or did not fit; seeds 0, 1.
+
+|  | ours | verdict | ± 95 % | note |
+| --- | --- | --- | --- | --- |
+| a is better | +1.00 | held | 0.25 |  |
+| b is better | +2 | undecided | 2 | did not fit; by the interval alone: held |
+
+<details><summary>1 number behind them, not judged</summary>
+
+|  | paper, its data | ours |
+| --- | --- | --- |
+| a: accuracy | LFW 99 | 85.0 |
+
+</details>
+
+<details><summary>Not on record: 1 sentence, 1 number</summary>
+
+- 0 of 3 seeds are on record: no run.
+- c.
+
+</details>
+"""
+    )
+
+
+def test_an_item_that_was_not_measured_is_not_run() -> None:
+    entry = Entry(id="p/fig1", title="t", kind="pocket", claim="c.")
+    text = "\n".join(item_section(entry, result_of((LOST, BEST))))
+    assert "- **Found**: 2 not measured (not run).\n\n<details>" in text
+    assert "How sure" not in text
+
+
+def test_theory_is_sure_by_tolerance_or_computation() -> None:
+    findings = (Job(entry=ENTRY).value("a", 2.54), checked("x", "1", held=True))
+    assert how_sure(ENTRY, result_of(findings)) == "1 by a stated tolerance, 1 by computation"
 
 
 def test_an_id_is_registered_once() -> None:
@@ -128,11 +216,11 @@ def test_pages_show_what_was_run_and_what_was_not(tmp_path: Path) -> None:
     page = (tmp_path / "sphereface2.md").read_text()
     assert "| g(-0.2) at t = 3 | -0.9 | -0.872 | 0.05 | held |" in page
     assert "![Fig. 6: The similarity adjustment g for several t](images/sphereface2-fig6.png)" in page
-    assert "## Fig. 9\n\nROC curves on IJB-B and IJB-C (real).\n\n" in page
-    assert "galleries of the IJB protocols (real).\n\n**Not run.** It needs the protocol files of IJB-B" in page
+    assert "## Fig. 9\n\nROC curves on IJB-B and IJB-C (faces).\n\n" in page
+    assert "galleries of the IJB protocols (faces).\n\n**Not run.** It needs the protocol files of IJB-B" in page
     index = (tmp_path / "index.md").read_text()
     assert "| [Fig. 6](sphereface2.md#fig-6) | theory | The similarity adjustment g for several t | 2 held |" in index
-    assert "| 1 | 98 | 2 | 0 | 0 |" in index
+    assert "| 1 | 0 | 98 | 2 | 0 | 0 | 0 |" in index
 
 
 def test_the_pages_of_the_docs_are_up_to_date(tmp_path: Path) -> None:

@@ -40,7 +40,7 @@ def test_from_training_to_page_and_again(
     assert result["command"] == "hypersphere reproduce sphereface2/fig5 --seeds 2"
     assert sum(finding.get("verdict") is not None for finding in result["findings"]) == 4
     assert "6 runs of" in result["notes"][-1]
-    assert "Claim: With larger t the similarities" in (tmp_path / "out" / "sphereface2.md").read_text()
+    assert "- **Expected**: With larger t the similarities" in (tmp_path / "out" / "sphereface2.md").read_text()
 
     def never(*_: object) -> Record:
         raise AssertionError("trained again")

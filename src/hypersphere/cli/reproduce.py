@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import argparse
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import hypersphere as hs
-from hypersphere.cli.output import Results, green, note, red, wrapped
+from hypersphere.cli.output import Results, clip, green, note, red, screen_width, wrapped
 from hypersphere.cli.parser import add_device, add_seeds
 from hypersphere.core import Progress, check_integer, choose_device, is_installed
 
@@ -17,6 +17,16 @@ if TYPE_CHECKING:
     from hypersphere.reproduce import Entry, Result
 
 _COLOURS = {"held": green, "contradicted": red}
+_COUNTS = (
+    "Counts: how many of an item's sentences and numbers are held/contradicted/undecided, and in fourth place how many "
+    "were not measured."
+)
+_DATA = (
+    "Items on faces, MNIST and CIFAR-10 take --data PATH; runs on record: docs/results/losses (faces), "
+    "docs/results/cifar (MNIST, CIFAR-10)."
+)
+_ROOM_FOR_COUNTS = 100
+"""Columns of a terminal that has them."""
 _STATES = ("held", "contradicted", "undecided", "drawn", "not run")
 KINDS = ("theory", "illustration", "pocket", "real")
 
@@ -25,7 +35,7 @@ def add_command(commands: Any) -> None:
     """Add `reproduce` to the command line."""
     parser = commands.add_parser("reproduce", help="every figure and table of the papers, by name")
     parser.add_argument("items", nargs="*", metavar="ITEM", help="such as normface/fig5")
-    parser.add_argument("--list", action="store_true", help="list the items: kind, verdict, what each needs")
+    parser.add_argument("--list", action="store_true", help="list the items: data, verdict, what each shows")
     parser.add_argument("--all", action="store_true", help="run every item that can run (of --kind and --paper)")
     parser.add_argument("--kind", choices=KINDS, help="only items of a kind")
     parser.add_argument("--paper", help="only items of a paper, such as normface")
@@ -101,28 +111,55 @@ def _print_list(entries: Sequence[Entry], data: Path | None, folder: Path) -> Re
     """Every item with its kind and the verdict of its stored result: of `folder`, or else that of this version."""
     results = hs.reproduce.shipped_results() | hs.reproduce.read_results(folder)
     width = max((len(entry.id) for entry in entries), default=0)
+    columns = screen_width()
+    counted = columns is None or columns >= _ROOM_FOR_COUNTS
     items = []
     for entry in entries:
         problem, result = hs.reproduce.missing(entry, data), results.get(entry.id)
         word = "not run" if result is None else result.state
-        shown = _COLOURS.get(word, str)(f"{word:<12}")
-        text = f"{entry.title}{f'  [{problem}]' if problem else ''}"
-        print(wrapped(f"{entry.id:<{width}}  {entry.kind:<12}  {shown}  ", text))
         counts = {} if result is None else result.counts()
-        about = {"id": entry.id, "kind": entry.kind, "verdict": word, "counts": counts, "title": entry.title}
-        items.append({**about, "needs": problem or None})
+        items.append(
+            {
+                "id": entry.id,
+                "kind": entry.kind,
+                "data": entry.data,
+                "verdict": word,
+                "counts": counts,
+                "title": entry.title,
+                "needs": problem or None,
+            }
+        )
+        shown = _COLOURS.get(word, str)(f"{word:<12}")
+        start = f"{entry.id:<{width}}  {entry.data:<13}  {shown}  {f'{_compact(counts):<8}  ' if counted else ''}"
+        beyond_data = hs.reproduce.missing(entry, data or Path())
+        text = f"{entry.title}{f'  [{beyond_data}]' if beyond_data else ''}"
+        print(start + clip(text, None if columns is None else columns - len(start) + len(shown) - 12))
     total = Counter(item["verdict"] for item in items)
     note(f"\n{len(items)} items: {', '.join(f'{total[word]} {word}' for word in _STATES)}")
+    for line in (f"An item is {hs.reproduce.STATE_RULE}.", *([_COUNTS] if counted else []), _DATA):
+        note(wrapped("", line))
     return Results({"items": items})
 
 
+def _compact(counts: Mapping[str, int]) -> str:
+    """`11/1/2`: held, contradicted, undecided; a fourth number where sentences were not measured."""
+    numbers = list(counts.values())
+    return "/".join(map(str, numbers if numbers[-1] else numbers[:-1])) if any(numbers) else ""
+
+
 def _print_result(result: Result, folder: Path) -> None:
+    """Judged sentences, then the numbers behind them, then how much is not on record, and the count of verdicts."""
     words = {"held": green("held"), "contradicted": red("CONTRADICTED"), "undecided": "undecided", None: ""}
-    for finding in result.findings:
+    for finding in sorted(result.findings, key=lambda finding: finding.verdict is None):
+        if not finding.measured:
+            continue
         beside = f" (paper {finding.paper})" if finding.paper else ""
+        sure = f", ± {finding.detectable:g} at 95 %" if finding.detectable is not None else ""
         said = [part for part in (words[finding.verdict], finding.note) if part]
         end = f": {'; '.join(dict.fromkeys(said))}" if said else ""
-        print(wrapped("  ", f"{finding.what}: {finding.ours}{beside}{end}"))
+        print(wrapped("  ", f"{finding.what}: {finding.ours}{beside}{sure}{end}"))
+    if lost := [finding for finding in result.findings if not finding.measured]:
+        print(wrapped("  ", hs.reproduce.not_on_record(lost)))
     for name in result.figures:
         print(f"  written: {folder / 'images' / name}.png, .svg")
 
@@ -141,7 +178,7 @@ def _sum_up(
             line = f"{hs.reproduce.state(entry, result)}, {result.seconds:g} s"
         else:
             line = problems[entry.id]
-        print(wrapped(f"{entry.id:<{width}}  {entry.kind:<12}  ", line))
+        print(wrapped(f"{entry.id:<{width}}  {entry.data:<13}  ", line))
     left = len(entries) - len(results) - len(errors)
     print(f"\n{len(results)} run, {left} left out, {len(errors)} failed; pages: {folder / 'index.md'}")
     off = [

@@ -6,16 +6,18 @@ one that judges trained networks is a function of `Evidence`, with `@experiment(
 
 from hypersphere.reproduce.catalogue import KINDS, Catalogue, Entry, Paper, load_catalogue
 from hypersphere.reproduce.findings_table import findings_table
+from hypersphere.reproduce.item_section import not_on_record
 from hypersphere.reproduce.job import Job, find_item, item, item_ids
 from hypersphere.reproduce.outcome import Finding, Outcome, Theorem
 from hypersphere.reproduce.pages import state, write_pages
 from hypersphere.reproduce.papers import THEOREMS
 from hypersphere.reproduce.papers.largest_margins.theorems import draw_toy
-from hypersphere.reproduce.result_file import Result, read_result, read_results, shipped_results
+from hypersphere.reproduce.result_file import STATE_RULE, Result, read_result, read_results, shipped_results
 from hypersphere.reproduce.runner import RunOptions, missing, recipe_command, run_entries, run_entry
 
 __all__ = [
     "KINDS",
+    "STATE_RULE",
     "THEOREMS",
     "Catalogue",
     "Entry",
@@ -33,6 +35,7 @@ __all__ = [
     "item_ids",
     "load_catalogue",
     "missing",
+    "not_on_record",
     "read_result",
     "read_results",
     "recipe_command",

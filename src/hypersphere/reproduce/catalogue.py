@@ -78,6 +78,13 @@ class Entry:
         return self.id.split("/")[0]
 
     @property
+    def data(self) -> str:
+        """What it is computed from, in a word or two: `theory`, `painted faces`, `MNIST`."""
+        if self.kind == "real":
+            return next((name for name in ("MNIST", "CIFAR-10") if self.needs.startswith(name)), "faces")
+        return "painted faces" if self.kind == "pocket" else self.kind
+
+    @property
     def number(self) -> str:
         """`Fig. 5` or `Table 2`."""
         last = self.id.split("/")[1]

@@ -13,6 +13,10 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 
+NOT_MEASURED = "not measured"
+"""What is ours where runs are missing or stopped."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class Finding:
     """One number or one sentence, beside the paper's.
@@ -36,6 +40,11 @@ class Finding:
     alone: Verdict | None = None
     detectable: float | None = None
     note: str = ""
+
+    @property
+    def measured(self) -> bool:
+        """Whether there is something of ours, and nothing is missing of what it is put together from."""
+        return NOT_MEASURED not in self.ours
 
 
 def number(what: str, ours: str, paper: str = "", note: str = "") -> Finding:

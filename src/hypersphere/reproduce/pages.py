@@ -2,23 +2,24 @@
 
 from __future__ import annotations
 
-import math
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 
 from hypersphere.reproduce.catalogue import KINDS, Catalogue, Entry
 from hypersphere.reproduce.experiment.verdict import FITTED, MARGIN, VERDICTS
+from hypersphere.reproduce.item_section import item_section, markdown_table
 from hypersphere.reproduce.job import find_item
-from hypersphere.reproduce.outcome import Finding
-from hypersphere.reproduce.result_file import Result, read_results
-from hypersphere.reproduce.runner import missing, recipe_command
+from hypersphere.reproduce.outcome import NOT_MEASURED
+from hypersphere.reproduce.result_file import STATE_RULE, Result, read_results
+from hypersphere.reproduce.runner import missing
 
 _KIND_TEXT = {
     "theory": "computed here, exactly or to a stated tolerance",
     "illustration": "a schematic, redrawn",
-    "pocket": "the same experiment on data that the package makes itself: the paper's claim is tested, not its numbers",
-    "real": "runs when the data set is given with `--data`",
+    "pocket": "the same experiment on painted faces, which the package makes itself: the paper's claim is tested, not "
+    "its numbers",
+    "real": "on faces, MNIST or CIFAR-10; runs when the data set is given with `--data`",
 }
 
 _RULE = (
@@ -32,7 +33,15 @@ _RULE = (
     "Seeds that agree are not enough.",
     "",
     f'"At least as good" means less than {MARGIN:g} points worse: it is held where the whole interval is above '
-    f"-{MARGIN:g}. `detectable` is half the width of the interval: a smaller effect could not have been seen.",
+    f"-{MARGIN:g}.",
+    "",
+    "The column **± 95 %** is half the width of the 95 % interval that was judged, in the unit of its row: a smaller "
+    "effect could not have been seen. **paper, its data** is what the paper prints for its own data set, beside ours "
+    "of another: not to be compared digit by digit.",
+    "",
+    f"The one word that `hypersphere reproduce --list` has for an item: {STATE_RULE}. The tables below count its "
+    "sentences instead. A sentence whose runs are not on record is not measured, neither held nor undecided; an item "
+    "with such sentences is run in part, and one with no others is not run.",
     "",
     "- **Real faces** ([losses.md](../results/losses.md)): judged from runs on record, each sentence on LFW and on "
     "people held out, on whose pairs the learning rates were chosen. IJB, MegaFace and BLUFR are not at hand: "
@@ -74,7 +83,7 @@ def write_pages(folder: str | Path, catalogue: Catalogue) -> list[Path]:
 def state(entry: Entry, result: Result | None) -> str:
     """How far an item is, in a few words."""
     if result is not None:
-        return result.summary()
+        return f"{'not run: ' if result.extent == 'not run' else ''}{result.summary()}"
     if find_item(entry.id) is not None:
         return f"not run yet: needs {entry.needs}" if entry.kind == "real" else "not run yet"
     return f"not run: {missing(entry, None).split(';')[0]}" if entry.kind == "real" else "not run yet"
@@ -92,19 +101,21 @@ def _index(catalogue: Catalogue, results: Mapping[str, Result]) -> str:
         *_RULE,
         _alone(results),
         "",
-        *_table(["paper", *KINDS, "run", "of", *VERDICTS], _counts(catalogue, results)),
+        *markdown_table(
+            ["paper", *KINDS, "run", "in part", "of", *VERDICTS, NOT_MEASURED], _counts(catalogue, results)
+        ),
     ]
     for paper, about in catalogue.papers.items():
         rows = [
             [
                 f"[{entry.number}]({paper}.md#{_anchor(entry)})",
-                entry.kind,
+                entry.data,
                 entry.title,
                 state(entry, results.get(entry.id)),
             ]
             for entry in catalogue.select(paper=paper)
         ]
-        lines += ["", f"## {about.short}", "", *_table(["", "kind", "what it shows", "state"], rows)]
+        lines += ["", f"## {about.short}", "", *markdown_table(["", "data", "what it shows", "state"], rows)]
     return "\n".join(lines) + "\n"
 
 
@@ -120,10 +131,10 @@ def _counts(catalogue: Catalogue, results: Mapping[str, Result]) -> list[list[st
     for paper, about in catalogue.papers.items():
         entries = catalogue.select(paper=paper)
         kinds = Counter(entry.kind for entry in entries)
-        run = sum(entry.id in results for entry in entries)
-        found = [results[entry.id].counts() for entry in entries if entry.id in results]
-        judged = [sum(counts[verdict] for counts in found) for verdict in VERDICTS]
-        numbers = [*(kinds[kind] for kind in KINDS), run, len(entries), *judged]
+        found = [results[entry.id] for entry in entries if entry.id in results]
+        extents = Counter(result.extent for result in found)
+        judged = [sum(result.counts()[word] for result in found) for word in (*VERDICTS, NOT_MEASURED)]
+        numbers = [*(kinds[kind] for kind in KINDS), extents["run"], extents["partly run"], len(entries), *judged]
         rows.append([f"[{about.short}]({paper}.md)", *map(str, numbers)])
     total = [str(sum(int(row[place]) for row in rows)) for place in range(1, len(rows[0]))] if rows else []
     return [*rows, ["all", *total]]
@@ -133,92 +144,8 @@ def _paper(catalogue: Catalogue, paper: str, results: Mapping[str, Result]) -> s
     about = catalogue.papers[paper]
     lines = [f"# {about.short}", "", f"{about.title}. [All papers](index.md).", ""]
     for entry in catalogue.select(paper=paper):
-        lines += _section(entry, results.get(entry.id))
+        lines += item_section(entry, results.get(entry.id))
     return "\n".join(lines).rstrip("\n") + "\n"
-
-
-def _section(entry: Entry, result: Result | None) -> list[str]:
-    lines = [f"## {entry.number}", "", f"{entry.title} ({entry.kind}).", ""]
-    if entry.claim:
-        lines += [f"Claim: {entry.claim}", ""]
-    if entry.note:
-        lines += [entry.note, ""]
-    if result is None:
-        lines += [*_not_run(entry), ""]
-    else:
-        lines += [*_findings(result.findings), *(f"{note}\n" for note in result.notes)]
-        lines += [f"![{entry.number}: {entry.title}](images/{name}.png)\n" for name in result.figures]
-        seeds = f", seeds {', '.join(map(str, result.seeds))}" if entry.kind in ("pocket", "real") else ""
-        versions = " ".join(f"{name} {number}" for name, number in result.versions.items())
-        judged = "judged in " if entry.kind == "pocket" else ""
-        lines += [
-            f"`{result.command}`, {result.date}, {judged}{result.seconds:g} s{seeds}; {result.machine}; {versions}.",
-            "",
-        ]
-    if entry.rows and not (result is not None and _covers(entry, result)):
-        lines += _printed(entry)
-    return lines
-
-
-def _not_run(entry: Entry) -> list[str]:
-    if find_item(entry.id) is not None:
-        need = f" It needs {entry.needs}." if entry.kind == "real" else ""
-        return [f"**Not run yet.**{need} `{entry.command}`"]
-    if entry.kind == "real":
-        lines = [f"**Not run.** It needs {entry.needs}."]
-    else:
-        lines = [f"**Not run yet.** The paper's own experiment needs {entry.needs}."]
-    if entry.recipe:
-        lines += [f"The recipe for it: `{recipe_command(entry)}`."]
-    if entry.values:
-        lines += ["", f"The paper: {'; '.join(f'{name} {value:.10g}' for name, value in entry.values.items())}."]
-    return lines
-
-
-def _findings(findings: Sequence[Finding]) -> list[str]:
-    if not findings:
-        return []
-    rows = [
-        [
-            finding.what,
-            finding.paper,
-            finding.ours,
-            "" if finding.tolerance is None else f"{finding.tolerance:g}",
-            "**contradicted**" if finding.verdict == "contradicted" else finding.verdict or "",
-            "" if finding.detectable is None else f"{finding.detectable:g}",
-            _note(finding),
-        ]
-        for finding in findings
-    ]
-    return [*_table(["", "paper", "ours", "tolerance", "verdict", "detectable", "note"], rows), ""]
-
-
-def _note(finding: Finding) -> str:
-    if finding.alone not in (None, "undecided"):
-        return f"{finding.note}; by the interval alone: {finding.alone}"
-    return finding.note
-
-
-def _covers(entry: Entry, result: Result) -> bool:
-    """Whether every number of the paper's table stands in the findings."""
-    names = {finding.what for finding in result.findings}
-    return all(
-        f"{row}, {column}" in names
-        for row, numbers in entry.rows.items()
-        for column, number in zip(entry.columns, numbers, strict=True)
-        if not math.isnan(number)
-    )
-
-
-def _printed(entry: Entry) -> list[str]:
-    rows = [[name, *("" if math.isnan(n) else f"{n:.10g}" for n in numbers)] for name, numbers in entry.rows.items()]
-    table = _table(["the paper prints", *entry.columns], rows)
-    return ["<details><summary>The paper's numbers</summary>", "", *table, "", "</details>", ""]
-
-
-def _table(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
-    lines = [heads, ["---"] * len(heads), *rows]
-    return [f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in line)} |" for line in lines]
 
 
 def _anchor(entry: Entry) -> str:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 import platform
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Literal
 
 import numpy as np
 import torch
@@ -16,8 +18,14 @@ from hypersphere.core import as_table, build, import_extra, is_installed, read_j
 from hypersphere.plots import save_figure
 from hypersphere.reproduce.experiment.record import describe_machine
 from hypersphere.reproduce.experiment.verdict import VERDICTS, Verdict, every
-from hypersphere.reproduce.outcome import Finding, Outcome
+from hypersphere.reproduce.outcome import NOT_MEASURED, Finding, Outcome
 from hypersphere.version import __version__
+
+STATE_RULE = (
+    "held where all its sentences and numbers are, contradicted where one is, otherwise undecided; drawn where there "
+    "is none to judge, not run where none was measured"
+)
+"""How the one word for an item is made."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -60,16 +68,26 @@ class Result:
         return every(judged) if judged else None
 
     @property
-    def state(self) -> str:
-        """The verdict in a word; `drawn` where nothing was judged."""
-        return self.verdict or "drawn"
+    def extent(self) -> Literal["run", "partly run", "not run"]:
+        """How much was run: in part where sentences were not measured, not at all where none was."""
+        judged = [finding for finding in self.findings if finding.verdict is not None] or self.findings
+        if all(finding.measured for finding in judged):
+            return "run"
+        return "partly run" if any(finding.measured for finding in judged) else "not run"
 
-    def counts(self) -> dict[Verdict, int]:
-        """How many of the numbers and sentences have each verdict."""
-        return {verdict: sum(finding.verdict == verdict for finding in self.findings) for verdict in VERDICTS}
+    @property
+    def state(self) -> str:
+        """The item in a word, see `STATE_RULE`."""
+        return "not run" if self.extent == "not run" else self.verdict or "drawn"
+
+    def counts(self) -> dict[str, int]:
+        """How many of the numbers and sentences have each verdict, and how many were not measured."""
+        judged = [finding for finding in self.findings if finding.verdict is not None]
+        found = Counter(finding.verdict if finding.measured else NOT_MEASURED for finding in judged)
+        return {word: found[word] for word in (*VERDICTS, NOT_MEASURED)}
 
     def summary(self) -> str:
-        """`3 held, 1 undecided`; `drawn` where nothing was judged."""
+        """`3 held, 1 undecided, 2 not measured`; `drawn` where nothing was judged."""
         return ", ".join(f"{count} {verdict}" for verdict, count in self.counts().items() if count) or "drawn"
 
 

@@ -18,12 +18,11 @@ from hypersphere.reproduce.experiment.record import Record
 from hypersphere.reproduce.experiment.setting import Setting
 from hypersphere.reproduce.experiment.verdict import FITTED, MARGIN, Interval, Verdict, every, over_seeds
 from hypersphere.reproduce.job import Job, item
-from hypersphere.reproduce.outcome import Finding, Outcome
+from hypersphere.reproduce.outcome import NOT_MEASURED, Finding, Outcome
 
 Floats = npt.NDArray[np.float64]
 Subjects = tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]
 _REPLICATES = 1000
-_NOT_MEASURED = "not measured"
 PEOPLE = (
     "Pocket faces: cnn4 trained on 200 people with 20 images of 32 x 32, 620 steps of AdamW; tested on 400 other "
     "people (identities 30,000,000 and up), on whom no setting was chosen. Gains are in points, with their interval "
@@ -74,7 +73,7 @@ class Evidence:
     ) -> Finding:
         """A measured sentence about settings; undecided where one of their runs is no test."""
         stopped = any(self.stopped(setting) for setting in settings)
-        text, problem = _NOT_MEASURED if stopped else ours, self.unfit(*settings)
+        text, problem = NOT_MEASURED if stopped else ours, self.unfit(*settings)
         return self.job.judged(None if stopped else interval, text, sentence=sentence, note=note, problem=problem)
 
     def decided(
@@ -100,7 +99,7 @@ class Evidence:
     def value(self, name: str, setting: Setting, metric: str, *, digits: int | None = None, note: str = "") -> Finding:
         """A number of the paper's, beside the mean of a setting over seeds."""
         if problem := self.stopped(setting):
-            return Finding(what=name, ours=_NOT_MEASURED, paper=f"{self.job.entry.printed(name):.10g}", note=problem)
+            return Finding(what=name, ours=NOT_MEASURED, paper=f"{self.job.entry.printed(name):.10g}", note=problem)
         return self.job.value(name, self.mean(setting, metric), digits=digits, note=note)
 
     def values(self, setting: Setting, name: str) -> Floats:
@@ -131,7 +130,7 @@ class Evidence:
         problem, values = self.stopped(setting), self.values(setting, name)
         values = values[np.isfinite(values)]
         if not len(values):
-            return Finding(what=label, ours=_NOT_MEASURED, paper=paper, note=problem)
+            return Finding(what=label, ours=NOT_MEASURED, paper=paper, note=problem)
         spread = f" ({interval(values, f'.{metric.digits}f', metric.bounds)})" if len(values) > 1 else ""
         return Finding(what=label, ours=f"{values.mean():.{metric.digits}f}{spread}", paper=paper, note=problem)
 
@@ -192,7 +191,7 @@ class Evidence:
         words = "at least as good as" if equal else "better than"
         said = sentence or f"{better.title} is {words} {worse.title}"
         gain = self.gain(better, worse, outcome, against=against, few=few)
-        text = _NOT_MEASURED if gain is None else gain.text()
+        text = NOT_MEASURED if gain is None else gain.text()
         margin = MARGIN if equal else 0.0
         return self.job.judged(gain, text, sentence=said, margin=margin, problem=self.unfit(better, worse))
 
@@ -220,7 +219,7 @@ class Evidence:
         first, *inner, last = settings
         means = np.array([self.mean(setting, chosen_by) for setting in inner])
         if np.isnan(means).all():
-            return [self.judged(None, _NOT_MEASURED, settings, sentence=sentence)]
+            return [self.judged(None, NOT_MEASURED, settings, sentence=sentence)]
         best = inner[int(np.nanargmax(means))]
         ends = [
             self.better(best, end, outcome, sentence=f"{best.title} is better than {end.title}{where}")
