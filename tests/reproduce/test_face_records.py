@@ -11,7 +11,7 @@ from hypersphere.core.stored_array import StoredArray
 from hypersphere.evaluation import verify_pairs
 from hypersphere.reproduce import Job, RunOptions, load_catalogue, run_entry
 from hypersphere.reproduce.experiment import face_records as module
-from hypersphere.reproduce.experiment.evidence import settings_of
+from hypersphere.reproduce.experiment.evidence import Evidence, gain_of, settings_of
 from hypersphere.reproduce.experiment.face_records import (
     A_SOFTMAX,
     RECORDS,
@@ -22,8 +22,10 @@ from hypersphere.reproduce.experiment.face_records import (
     face_runs,
     read_subjects,
     searched,
+    weigh_people_alike,
 )
 from hypersphere.reproduce.experiment.face_searches import HELD_OUT, LFW, SEARCHED
+from hypersphere.reproduce.experiment.record import Record
 from hypersphere.reproduce.experiment.run import silent
 from hypersphere.reproduce.experiment.setting import FACE_FILES, Setting
 from hypersphere.reproduce.outcome import Finding
@@ -70,9 +72,11 @@ def test_a_run_on_record_keeps_its_decisions_and_its_people(folder: Path) -> Non
     kept = RecordFile(folder / RECORDS).records[SOFTMAX.key(1)]
     assert (record.seed, record.numbers["train accuracy"], record.numbers["norm"]) == (1, 99.0, 3.0)
     for name, title in (("lfw", "lfw-pairs"), ("pairs", "held-out identities")):
-        assert record.numbers[name] == pytest.approx(100 * kept.scores[title].accuracy)
         assert (record.arrays[name] == kept.scores[title].decisions(PAIRS[name])).all()
         assert (record.arrays[f"{name} subjects"] == subjects()[name]).all()
+    assert record.numbers["lfw"] == pytest.approx(100 * kept.scores["lfw-pairs"].accuracy)
+    alike = weigh_people_alike(*subjects()["pairs"])
+    assert record.numbers["pairs"] == pytest.approx(100 * alike @ record.arrays["pairs"])
 
 
 def test_an_item_is_judged_from_the_record_alone(folder: Path, tmp_path: Path) -> None:
@@ -279,3 +283,34 @@ def test_items_of_pocket_faces_are_about_real_ones_where_their_runs_are_on_recor
     assert "C-contrastive, normalised is better than plain softmax, on LFW" in judged
     assert "accuracy changes less with the weight of C-contrastive than with that of center loss, on LFW" in judged
     assert {s.data for s in settings_of(Job(entry=catalogue["normface/fig8"], seeds=(0,)))} == {"pocket"}
+
+
+def test_people_count_alike_however_many_pairs_they_have() -> None:
+    left, right = np.array([0, 0, 0, 1, 0, 1, 2]), np.array([0, 0, 0, 1, 1, 0, 1])
+    weights = weigh_people_alike(left, right)
+    assert weights == pytest.approx([1 / 12] * 3 + [1 / 4] + [1 / 8] * 2 + [1 / 4])
+    worse, better = np.zeros((2, 7)), np.array([[1.0, 1, 1, 0, 0, 0, 0], [0, 0, 0, 1, 0, 0, 1]])
+    gain = gain_of(worse, better, (left, right), weights)
+    assert gain.value == pytest.approx(100 * (0.25 + 0.5) / 2)
+    assert gain.seeds == pytest.approx([25.0, 50.0])
+    plain = gain_of(worse, better, (left, right))
+    assert plain.value == pytest.approx(100 * (3 / 7 + 2 / 7) / 2)
+
+
+@pytest.mark.parametrize(("pairs_of_the_first", "verdict"), [(2, "held"), (40, "undecided")])
+def test_what_depends_on_how_people_count_is_undecided(pairs_of_the_first: int, verdict: str) -> None:
+    """Every person but the first gains: with many pairs of the first, pairs alone would say the contrary."""
+    people_ = np.concatenate([np.zeros(pairs_of_the_first, dtype=np.int64), np.arange(1, 20)])
+    better = (people_ > 0).astype(bool)
+    arrays = {"pairs subjects": np.stack([people_, people_]), "pairs weights": weigh_people_alike(people_, people_)}
+    records = {
+        setting: [
+            Record("", seed, 1.0, "", numbers={"train accuracy": 99.0}, arrays={"pairs": right, **arrays})
+            for seed in (0, 1)
+        ]
+        for setting, right in ((SOFTMAX, ~better), (A_SOFTMAX[2], better))
+    }
+    evidence = Evidence(Job(entry=load_catalogue()["sphereface/table3"], seeds=(0, 1)), records)
+    found = evidence.better(A_SOFTMAX[2], SOFTMAX, "pairs")
+    assert found.verdict == verdict
+    assert ("by pairs, not people" in found.note) == (verdict == "undecided")

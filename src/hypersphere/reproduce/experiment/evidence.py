@@ -16,7 +16,7 @@ from hypersphere.reproduce.experiment.measure import METRICS, probes, unseen_pai
 from hypersphere.reproduce.experiment.painted import NEW_IMAGES, unseen_labels
 from hypersphere.reproduce.experiment.record import Record
 from hypersphere.reproduce.experiment.setting import Setting
-from hypersphere.reproduce.experiment.verdict import FITTED, MARGIN, Interval, Verdict, every, over_seeds
+from hypersphere.reproduce.experiment.verdict import FITTED, MARGIN, Interval, Verdict, every, judge, over_seeds
 from hypersphere.reproduce.job import Job, item
 from hypersphere.reproduce.outcome import NOT_MEASURED, Finding, Outcome
 
@@ -154,7 +154,14 @@ class Evidence:
         return subjects_of(setting, outcome)
 
     def gain(
-        self, better: Setting, worse: Setting, outcome: str = "pairs", *, against: str = "", few: int = 0
+        self,
+        better: Setting,
+        worse: Setting,
+        outcome: str = "pairs",
+        *,
+        against: str = "",
+        few: int = 0,
+        weighted: bool = True,
     ) -> Interval | None:
         """The gain of one setting over another in decisions of the same things, by the seeds that trained with both.
 
@@ -165,6 +172,7 @@ class Evidence:
             outcome: which decisions.
             against: of the second, where they have another name.
             few: only those of the last so many classes.
+            weighted: count decisions by their `weights`; otherwise alike.
         """
         ours, theirs = ({r.seed: r for r in self.records[each] if not r.stopped} for each in (better, worse))
         seeds = sorted(ours.keys() & theirs.keys())
@@ -174,7 +182,13 @@ class Evidence:
         one = np.stack([theirs[seed].arrays[against or outcome].astype(np.float64) for seed in seeds])
         two = np.stack([ours[seed].arrays[outcome].astype(np.float64) for seed in seeds])
         chosen = left > left.max() - few if few else np.ones(len(left), dtype=bool)
-        return gain_of(one[:, chosen], two[:, chosen], (left[chosen], right[chosen]))
+        weights = self.weights(better, outcome)[chosen] if weighted else 1.0
+        return gain_of(one[:, chosen], two[:, chosen], (left[chosen], right[chosen]), weights)
+
+    def weights(self, setting: Setting, outcome: str) -> Floats:
+        """(decisions,) how much each counts: alike, but for pairs of which a few people have very many."""
+        arrays = next(record.arrays for record in self.records[setting] if not record.stopped)
+        return arrays.get(f"{outcome} weights", np.ones(len(arrays[outcome])))
 
     def better(
         self,
@@ -193,7 +207,11 @@ class Evidence:
         gain = self.gain(better, worse, outcome, against=against, few=few)
         text = NOT_MEASURED if gain is None else gain.text()
         margin = MARGIN if equal else 0.0
-        return self.job.judged(gain, text, sentence=said, margin=margin, problem=self.unfit(better, worse))
+        found = self.job.judged(gain, text, sentence=said, margin=margin, problem=self.unfit(better, worse))
+        if found.verdict == "undecided" or np.ptp(self.weights(better, outcome)) == 0:
+            return found
+        by_pairs = self.gain(better, worse, outcome, against=against, few=few, weighted=False)
+        return _unless_pairs_differ(found, by_pairs, margin)
 
     def larger(self, name: str, large: Setting, small: Setting, *, sentence: str = "") -> Finding:
         """That a number is larger under one setting than under another; undecided where a run is no test."""
@@ -235,20 +253,38 @@ class Evidence:
         return [inside, ends[0]]
 
 
-def gain_of(worse: Floats, better: Floats, subjects: tuple[npt.ArrayLike, npt.ArrayLike]) -> Interval:
+def gain_of(
+    worse: Floats, better: Floats, subjects: tuple[npt.ArrayLike, npt.ArrayLike], weights: npt.ArrayLike = 1.0
+) -> Interval:
     """The gain in points, of (seeds, decisions) each, with its interval over people and runs, paired in both.
 
-    A replicate draws people, and as many of the seeds as there are, with replacement.
+    A replicate draws people, and as many of the seeds as there are, with replacement. Decisions count by their
+    `weights`, (decisions,), or alike.
     """
     gain = 100 * (better - worse)
+    share = np.broadcast_to(np.asarray(weights, dtype=np.float64), gain.shape[1:])
     generator, drawn = np.random.default_rng([0, 1]), []
-    for weight in PairWeights(gain.shape[1], subjects).draws(_REPLICATES, 0):
+    for times in PairWeights(gain.shape[1], subjects).draws(_REPLICATES, 0):
         mean = gain[generator.integers(len(gain), size=len(gain))].mean(0)
-        if weight.any():
-            drawn.append(float(weight @ mean) / float(weight.sum()))
+        if times.any():
+            drawn.append(float(np.average(mean, weights=times * share)))
     low, high = np.quantile(drawn, [0.025, 0.975])
-    value, each = float(gain.mean()), gain.mean(1) if len(gain) > 1 else ()
+    by_seed = np.average(gain, axis=1, weights=share)
+    value, each = float(by_seed.mean()), by_seed if len(gain) > 1 else ()
     return Interval(value, min(value, float(low)), max(value, float(high)), tuple(float(seed) for seed in each))
+
+
+def _unless_pairs_differ(found: Finding, by_pairs: Interval | None, margin: float) -> Finding:
+    """A finding in which every person counts alike: undecided where it depends on that.
+
+    The thresholds of the decisions were chosen by pairs, of which a few people have most.
+    """
+    verdict = judge(by_pairs, margin=margin)
+    if verdict == found.verdict or by_pairs is None:
+        return found
+    return replace(
+        found, verdict="undecided", alone=found.verdict, note=f"by pairs, not people: {by_pairs.text()}, {verdict}"
+    )
 
 
 @functools.cache

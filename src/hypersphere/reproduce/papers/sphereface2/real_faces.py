@@ -275,7 +275,8 @@ def _loses_less(evidence: Evidence, rival: str, place: int, outcome: str, said: 
     (own_clean, own_noisy), (their_clean, their_noisy) = (
         [evidence.decisions(setting, outcome) for setting in pair] for pair in (ours, theirs)
     )
-    gain = gain_of(their_noisy - their_clean, own_noisy - own_clean, evidence.subjects(ours[0], outcome))
+    people, weights = evidence.subjects(ours[0], outcome), evidence.weights(ours[0], outcome)
+    gain = gain_of(their_noisy - their_clean, own_noisy - own_clean, people, weights)
     worst = min(float(evidence.values(setting, outcome).min()) for setting in (ours[1], theirs[1]))
     crash = f"a run has {worst:.1f} % of the pairs right: a crash decides nothing" if worst < _CRASHED else ""
     problem = evidence.unfit(ours[0], theirs[0]) or crash
