@@ -15,6 +15,7 @@ def test_lm_softmax_reaches_the_papers_margin() -> None:
     own = solution.prototypes[solution.labels]
     assert float((own * solution.features).sum(1).min()) > 0.999
     assert solution.converged
+    assert solution.late_change_degrees < 0.01
 
 
 def test_one_that_is_stopped_early_says_so() -> None:
@@ -23,6 +24,8 @@ def test_one_that_is_stopped_early_says_so() -> None:
     start = torch.nn.functional.normalize(torch.randn(8, 3, generator=torch.Generator().manual_seed(0)))
     turned = (start * first.prototypes).sum(1).clamp(-1, 1).acos().rad2deg().max()
     assert first.late_turn_degrees == pytest.approx(float(turned), abs=0.05)
+    before = (start @ start.T - 2 * torch.eye(8)).max().acos().rad2deg()
+    assert first.late_change_degrees == pytest.approx(abs(first.class_margin_degrees - float(before)), abs=0.01)
 
 
 def test_the_same_seed_gives_the_same_solution() -> None:

@@ -56,6 +56,7 @@ class ToySolution:
         class_margin_degrees: the smallest angle between two prototypes (eq. 2.2).
         sample_margin: the smallest sample margin (eq. 2.5).
         late_turn_degrees: the largest angle that a prototype turned by over the second half of the steps.
+        late_change_degrees: how much the class margin changed over them, which prototypes that turn as one leave alone.
     """
 
     prototypes: Tensor = field(repr=False)
@@ -64,6 +65,7 @@ class ToySolution:
     class_margin_degrees: float
     sample_margin: float
     late_turn_degrees: float
+    late_change_degrees: float
 
     @property
     def converged(self) -> bool:
@@ -110,11 +112,13 @@ def solve_toy(
         if progress is not None:
             progress(step + 1, steps)
     weight, unit = head.weight.detach(), normalize(features.detach())
+    margin, before = (math.degrees(class_margin(each).item()) for each in (weight, halfway))
     return ToySolution(
         prototypes=normalize(weight),
         features=unit,
         labels=labels,
-        class_margin_degrees=math.degrees(class_margin(weight).item()),
+        class_margin_degrees=margin,
         sample_margin=sample_margins(unit, weight, labels).min().item(),
         late_turn_degrees=math.degrees(angle_between(halfway, weight).max().item()),
+        late_change_degrees=abs(margin - before),
     )
