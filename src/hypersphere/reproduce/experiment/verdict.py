@@ -62,6 +62,14 @@ def judge(interval: Interval | None, *, margin: float = 0.0) -> Verdict:
     return "contradicted" if all(number < -margin for number in numbers) else "undecided"
 
 
+def alike(interval: Interval | None, *, margin: float = MARGIN) -> Verdict:
+    """Of "about as good": held where the difference lies within the margin on both sides, contradicted beyond one."""
+    if interval is None:
+        return "undecided"
+    other = Interval(-interval.value, -interval.high, -interval.low, tuple(-seed for seed in interval.seeds))
+    return every([judge(interval, margin=margin), judge(other, margin=margin)])
+
+
 def exactly(held: bool) -> Verdict:
     """The verdict on what was computed, not measured."""
     return "held" if held else "contradicted"

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from hypersphere.reproduce.experiment.drawings import draw_rows
 from hypersphere.reproduce.experiment.evidence import Evidence, experiment, gain_of
-from hypersphere.reproduce.experiment.face_records import ARCFACE, COSFACE, SPHEREFACE2, faces, searched
+from hypersphere.reproduce.experiment.face_records import ARCFACE, COSFACE, SETS, SPHEREFACE2, faces, searched
 from hypersphere.reproduce.experiment.face_searches import HELD_OUT, LFW
 from hypersphere.reproduce.experiment.search_findings import (
     DISTRACTORS,
@@ -21,6 +22,7 @@ from hypersphere.reproduce.outcome import Finding, Outcome
 from hypersphere.reproduce.papers.sphereface2.real_faces import CIRCLE, LOSSES, OWN, TYPES, sphereface2
 
 _PEOPLE = (HELD_OUT, LFW)
+_RADIUS = "The paper has r = 40 here (sec. 3.2), and a network of 64 layers."
 _LOW = {
     HELD_OUT: ("TAR at FAR 1e-4", "TAR at FAR 1e-3", "TPIR at FPIR 1e-1"),
     LFW: ("TAR at FAR 1e-5", "TAR at FAR 1e-4", "TAR at FAR 1e-3", "TPIR at FPIR 1e-2", "TPIR at FPIR 1e-1"),
@@ -60,7 +62,7 @@ def _templates(
 
 def _beside_others(evidence: Evidence, people: str, label: str) -> Outcome:
     claimed = [(_OURS, rival) for rival in _RIVALS.values()]
-    return _templates(evidence, _TABLE, people, label, claimed=claimed, names=_LOW[people], note=CIRCLE)
+    return _templates(evidence, _TABLE, people, label, claimed=claimed, names=_LOW[people], note=f"{_RADIUS} {CIRCLE}")
 
 
 @experiment("sphereface2/table6", list(_TABLE.values()))
@@ -85,7 +87,7 @@ def curves(evidence: Evidence) -> Outcome:
     return Outcome(
         findings=findings,
         figures={"fig9": lambda: draw_search_curves(evidence, settings, _PEOPLE, cmc=False, roc="template ROC")},
-        notes=[TEMPLATES, OWN, CIRCLE],
+        notes=[TEMPLATES, OWN, f"{_RADIUS} {CIRCLE}"],
     )
 
 
@@ -105,7 +107,7 @@ def distractors(evidence: Evidence) -> Outcome:
         notes=[
             DISTRACTORS,
             OWN,
-            CIRCLE,
+            f"{_RADIUS} {CIRCLE}",
             "There are no lists of wrong labels of these faces: no refined columns.",
         ],
     )
@@ -126,7 +128,28 @@ _ADJUSTED = {
 }
 
 
-@experiment("sphereface2/table12", list(_ADJUSTED.values()))
+_BESIDE_BEST = {
+    "CosFace": (COSFACE, _COSFACE.but("CosFace w/ SA", _SA)),
+    "ArcFace": (ARCFACE, _ARCFACE.but("ArcFace w/ SA", _SA)),
+}
+"""By rival: without the adjustment as in Table 5, at its best rate, and with it as in this table; by pairs."""
+
+
+def _no_rival(evidence: Evidence, rival: str) -> str:
+    """Why a rival with the adjustment is none: without it, and otherwise trained, it is better on a set of pairs."""
+    for outcome, where in SETS.items():
+        before, after = (evidence.mean(setting, outcome) for setting in _BESIDE_BEST[rival])
+        if before > after:
+            return (
+                f"{rival} is not at its best: {after:.1f} % {where} with the adjustment, "
+                f"where Table 5's, without it, has {before:.1f} %"
+            )
+    return ""
+
+
+@experiment(
+    "sphereface2/table12", [*_ADJUSTED.values(), *(setting for pair in _BESIDE_BEST.values() for setting in pair)]
+)
 def adjusted(evidence: Evidence) -> Outcome:
     """Table 12: the similarity adjustment (t = 3) for CosFace and ArcFace."""
     findings = []
@@ -138,7 +161,14 @@ def adjusted(evidence: Evidence) -> Outcome:
     for people in _PEOPLE:
         for rival in ("CosFace", "ArcFace"):
             findings += [_gains_more(evidence, rival, measure, people) for measure in _LOW[people]]
-            findings += search_better(evidence, _OURS, _ADJUSTED[f"{rival} w/ SA"], _LOW[people], [people])
+            found = search_better(evidence, _OURS, _ADJUSTED[f"{rival} w/ SA"], _LOW[people], [people])
+            why = _no_rival(evidence, rival)
+            findings += [
+                replace(each, verdict="undecided", alone=each.alone or each.verdict, note=why)
+                if why and not each.note
+                else each
+                for each in found
+            ]
     settings, shown = list(_ADJUSTED.values()), f"TAR at FAR 1e-4, {LFW}"
     return Outcome(
         findings=findings,
@@ -147,9 +177,9 @@ def adjusted(evidence: Evidence) -> Outcome:
             TEMPLATES,
             OWN,
             "CosFace and ArcFace for 32 epochs at a rate of 0.02, the gradient of ArcFace's margin detached, as the "
-            "paper's authors train: with its exact gradient the adjustment ends in polar collapse. SphereFace2 for 24. "
-            "So trained, ArcFace has 85.5 % on LFW without and 87.3 % with the adjustment, where its exact "
-            "gradient at a rate of 0.1 brings 89.0 % (Table 5): that SphereFace2 is better than it says this, too.",
+            "paper's authors train: with its exact gradient the adjustment ends in polar collapse. SphereFace2 for 24.",
+            "A rival that is better on a set of pairs without the adjustment, at the rate of Table 5, than with it "
+            "here is no fair one: that SphereFace2 is better than it is undecided.",
         ],
     )
 
