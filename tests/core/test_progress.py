@@ -169,6 +169,17 @@ def test_a_dumb_terminal_gets_lines(monkeypatch: pytest.MonkeyPatch, now: list[f
     assert terminal.screen.text() == ["work: 1/2 steps, 0:11 left, 11.0 s each", ""]
 
 
+def test_a_total_that_is_not_known(now: list[float], open_terminal: Open) -> None:
+    terminal = open_terminal(40)
+    with Progress("judging", "intervals", stream=terminal.stream) as report:
+        for done in range(1, 13):
+            now[0] += 0.25
+            report(done, 0)
+    terminal.show()
+    first, _ = terminal.screen.text()
+    assert first == "judging: 12 intervals, 4.0 a second"
+
+
 def test_silence(monkeypatch: pytest.MonkeyPatch, now: list[float], open_terminal: Open) -> None:
     monkeypatch.setattr(Progress, "silent", True)
     terminal = open_terminal(80)

@@ -1,36 +1,45 @@
 """Runs on real faces: read from a record file, trained where the faces are at hand, and judged as others are."""
 
+import io
+import tarfile
 from collections.abc import Iterator
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+import torch
+from PIL import Image
 
 from hypersphere.core.stored_array import StoredArray
 from hypersphere.evaluation import verify_pairs
 from hypersphere.reproduce import Job, RunOptions, load_catalogue, run_entry
-from hypersphere.reproduce.experiment import face_records as module
+from hypersphere.reproduce.experiment import face_training
 from hypersphere.reproduce.experiment.evidence import Evidence, gain_of, settings_of
 from hypersphere.reproduce.experiment.face_records import (
     A_SOFTMAX,
     RECORDS,
     SEARCHES,
+    SMALL,
     SOFTMAX,
     SPHEREFACE2,
     SUBJECTS,
     face_runs,
+    faces,
     read_subjects,
     searched,
     weigh_people_alike,
 )
 from hypersphere.reproduce.experiment.face_searches import HELD_OUT, LFW, SEARCHED
+from hypersphere.reproduce.experiment.face_training import FacePlan, recipe_in_folder
 from hypersphere.reproduce.experiment.record import Record
 from hypersphere.reproduce.experiment.run import silent
 from hypersphere.reproduce.experiment.setting import FACE_FILES, Setting
 from hypersphere.reproduce.outcome import Finding
 from hypersphere.reproduce.papers.sphereface2.data_sets import count_people
 from hypersphere.training import RecordFile, RunRecord, SetScore, run_key
+from hypersphere.training.jobs import machine_name
 
 PAIRS = {"lfw": 80, "pairs": 120}
 
@@ -102,14 +111,46 @@ def test_where_the_faces_are_missing_runs_are_trained_and_kept(folder: Path, mon
         (folder / entry.partition("=")[2]).touch()
     asked = []
 
-    def train(tasks: list[Any], world: Any, options: Any, *, jobs: int, measure: Any) -> Iterator[RunRecord]:
-        assert measure is None
-        for task in tasks:
+    def train(
+        tasks: list[Any], world: Any, options: Any, *, jobs: int, report: Any, measure: Any
+    ) -> Iterator[RunRecord]:
+        for number, task in enumerate(tasks):
+            assert measure is None
             asked.append(task.recipe)
+            report(number, 1, 4)
+            report(number, 3, 4)
             yield run_record(A_SOFTMAX[4], task.recipe.train.seed, 2.0)
 
-    monkeypatch.setattr(module, "run_tasks", train)
-    assert len(gather([SOFTMAX, A_SOFTMAX[4]], folder).records) == 4
+    shown: list[Any] = []
+
+    class Bar:
+        def begin(self, done: int) -> None:
+            shown.append(done)
+
+        def __call__(self, done: int, total: int, note: str = "") -> None:
+            shown.append((done, total, note))
+
+    monkeypatch.setattr(face_training, "run_tasks", train)
+    monkeypatch.setattr(FacePlan, "_steps_of", lambda self, recipe: 4)
+    monkeypatch.setattr(FacePlan, "_tried", lambda self, recipe, device: 2.5)
+    said: list[str] = []
+    records = face_runs(
+        [SOFTMAX, A_SOFTMAX[4]],
+        (0, 1),
+        folder,
+        jobs=1,
+        device="cpu",
+        progress=lambda title, unit: nullcontext(Bar()),
+        announce=said.append,
+    ).records
+    assert len(records) == 4
+    assert said == [
+        "2 runs to train on real faces, 8 steps in all (2 more are on record)",
+        "about 20 s on cpu with --jobs 1, after the images are decoded",
+    ]
+    none, one, both = (f"{count} of 2 runs done" for count in range(3))
+    first = [1, (1, 8, none), (3, 8, none), (4, 8, one)]
+    assert shown == [*first, (5, 8, one), (7, 8, one), (8, 8, both)]
     assert [recipe.train.seed for recipe in asked] == [0, 1]
     assert {recipe.data.source for recipe in asked} == {str(folder / "faces.tar")}
     assert {run_key(recipe) for recipe in asked} == {A_SOFTMAX[4].key(seed) for seed in (0, 1)}
@@ -118,11 +159,41 @@ def test_where_the_faces_are_missing_runs_are_trained_and_kept(folder: Path, mon
 
 
 def test_a_folder_without_records_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match="subjects.npz: there is no such file; --data docs/results/losses has runs"):
+    files = "faces.tar, lfw-pairs.txt, lfw112.tar"
+    wanted = rf"the faces to train on \({files}\) or runs on record \(subjects.npz, results.jsonl, .*features.jsonl\)"
+    with pytest.raises(ValueError, match=f"expected {wanted}; it is empty; --data docs/results/losses has runs"):
         gather([SOFTMAX], tmp_path)
+    for name in ("faces-0.tar", "lfw-pairs.txt", *(f"model-{number}.onnx" for number in range(9))):
+        (tmp_path / name).touch()
+    found = "found lfw-pairs.txt, faces-0.tar, model-0.onnx, .* and 3 more"
+    with pytest.raises(ValueError, match=f"{found}; missing of the faces: faces.tar, lfw112.tar; --data docs"):
+        gather([SOFTMAX], tmp_path)
+    with pytest.raises(ValueError, match="faces-0.tar is a file; expected a folder with the faces to train on"):
+        gather([SOFTMAX], tmp_path / "faces-0.tar")
     np.savez_compressed(tmp_path / SUBJECTS, lfw=np.zeros((2, 3)), pairs=np.zeros(3))
     with pytest.raises(ValueError, match="no array of two rows named pairs"):
         read_subjects(tmp_path / SUBJECTS)
+
+
+def test_steps_and_seconds_of_runs_are_known_before_they_start(tmp_path: Path) -> None:
+    """Steps of the images at hand; seconds of runs of this machine, or of a few steps that are tried."""
+    with tarfile.open(tmp_path / "faces.tar", "w") as archive:
+        for number in range(48):
+            picture = io.BytesIO()
+            Image.fromarray(np.full((16, 16, 3), 5 * number, dtype=np.uint8)).save(picture, "png")
+            entry = tarfile.TarInfo(f"person{number % 8}/{number}.png")
+            entry.size = len(picture.getvalue())
+            picture.seek(0)
+            archive.addfile(entry, picture)
+    tiny = ("data.validation.identities=2", "train.batch_size=12", "train.epochs=2.5", "data.most_images=6")
+    setting = faces("tiny", "softmax", *SMALL, *tiny)
+    recipes = {f"{seed}": recipe_in_folder(setting, seed, tmp_path) for seed in (0, 1)}
+    plan = FacePlan(recipes)
+    assert plan.steps == {"0": 8, "1": 8}
+    assert 0 < plan.seconds([], jobs=1, device="cpu") < 1000
+    run = RunRecord("tiny", 0, "key", machine=machine_name(torch.device("cpu")), steps=8, seconds=32.0)
+    assert plan.seconds([(setting, run)], jobs=1, device="cpu") == pytest.approx(64.0)
+    assert plan.seconds([(setting, run)], jobs=2, device="cpu") == pytest.approx(32.0)
 
 
 def search_record(setting: Setting, seed: int, right: float, **options: Any) -> RunRecord:

@@ -52,7 +52,7 @@ def test_two_stages_have_the_steps_of_both() -> None:
 
 
 def test_records_of_this_machine_tell(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(run_plan, "_seconds_a_step", never)
+    monkeypatch.setattr(run_plan, "seconds_a_step", never)
     write_record(tmp_path, ONE.key(0), record(62.0))
     plan = plan_runs([ONE, TWO], (0, 1), tmp_path)
     assert (len(plan.records), len(plan.left), plan.steps) == (1, 3, 3 * 620)
@@ -68,7 +68,7 @@ def test_what_no_record_tells_is_measured_once(tmp_path: Path, monkeypatch: pyte
         measured.append(recipe.backbone["name"])  # type: ignore[attr-defined]
         return 0.5
 
-    monkeypatch.setattr(run_plan, "_seconds_a_step", seconds)
+    monkeypatch.setattr(run_plan, "seconds_a_step", seconds)
     write_record(tmp_path, ONE.key(0), record(62.0, machine="another"))
     write_record(tmp_path, ONE.key(1), record(62.0, stopped="a collapse"))
     plan = plan_runs([ONE, TWO, LARGE], (0, 1), tmp_path)

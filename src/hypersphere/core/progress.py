@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import ClassVar, Self, TextIO
 
 Reporter = Callable[[int, int], None]
-"""Called as `report(done, total)`."""
+"""Called as `report(done, total)`; a total of 0 is not known."""
 
 _BAR, _SHORTEST_BAR, _SHORTEST_TITLE = 24, 6, 8
 
@@ -155,16 +155,19 @@ class Progress:
     def __call__(self, done: int, total: int, note: str = "") -> None:
         """Show how far the work is; `note` is said besides."""
         now = time.monotonic()
-        if self.silent or now - self.start < 2.0 or (now - self.shown < self.interval and done < total):
+        early = now - self.shown < self.interval and (done < total or total == 0)
+        if self.silent or now - self.start < 2.0 or early:
             return
         self.shown = now
         self.drawn = True
         rate = (done - self.base[0]) / max(now - self.base[1], 1e-9)
         left = _clock((total - done) / rate) if rate > 0 else "?"
-        details = [f"{done:,}/{total:,} {self.unit}", f"{left} left", _speed(rate), *note.split(", ")]
-        details = [detail for detail in details if detail]
+        far = [f"{done:,}/{total:,} {self.unit}", f"{left} left"] if total else [f"{done:,} {self.unit}"]
+        details = [detail for detail in (*far, _speed(rate), *note.split(", ")) if detail]
         if self.terminal:
-            line = fit_line(self.title, done / max(total, 1), details, terminal_width(self.stream) - 1)
+            width = terminal_width(self.stream) - 1
+            text = f"{self.title}: {', '.join(details)}"
+            line = fit_line(self.title, done / total, details, width) if total else _clip(text, width)
             self.stream.write(f"\r\x1b[2K{line}")
         else:
             self.stream.write(f"{self.title}: {', '.join(details)}\n")

@@ -27,6 +27,7 @@ class Job:
         gathered: the runs that it asked for, and those that broke.
         progress: see `ProgressFactory`.
         announce: called with a sentence before something long begins.
+        judging: called after every interval over people, of which an item may need many.
     """
 
     entry: Entry
@@ -36,6 +37,7 @@ class Job:
     gathered: Gathered = field(default_factory=Gathered)
     progress: ProgressFactory = silent
     announce: Announce = lambda _: None
+    judging: Callable[[], None] = lambda: None
 
     @contextlib.contextmanager
     def training(

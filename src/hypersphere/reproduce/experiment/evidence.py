@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import itertools
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -183,7 +184,9 @@ class Evidence:
         two = np.stack([ours[seed].arrays[outcome].astype(np.float64) for seed in seeds])
         chosen = left > left.max() - few if few else np.ones(len(left), dtype=bool)
         weights = self.weights(better, outcome)[chosen] if weighted else 1.0
-        return gain_of(one[:, chosen], two[:, chosen], (left[chosen], right[chosen]), weights)
+        found = gain_of(one[:, chosen], two[:, chosen], (left[chosen], right[chosen]), weights)
+        self.job.judging()
+        return found
 
     def weights(self, setting: Setting, outcome: str) -> Floats:
         """(decisions,) how much each counts: alike, but for pairs of which a few people have very many."""
@@ -360,7 +363,9 @@ def _run(job: Job, settings: Sequence[Setting], judge: Judge) -> Outcome:
         raise ValueError(f"{job.entry.id}: {len(failures)} runs failed, first {failures[0]}")
     found = job.gathered.records
     records = {setting: [found[k] for seed in job.seeds if (k := setting.key(seed)) in found] for setting in settings}
-    outcome = judge(Evidence(job, records))
+    with job.progress(f"judging {job.entry.id}", "intervals") as bar:
+        done = itertools.count(1)
+        outcome = judge(Evidence(replace(job, judging=lambda: bar(next(done), 0)), records))
     outcome = replace(outcome, notes=[*outcome.notes, _trained([found[key] for key in keys if key in found])])
     lost = [s.title for s in settings if s.measure == "features" and all(r.stopped for r in records[s])]
     if not lost:

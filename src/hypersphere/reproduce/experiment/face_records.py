@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -10,22 +9,19 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-import torch
 
 from hypersphere.core import whole_file
 from hypersphere.core.read_arrays import read_npz
-from hypersphere.distributed import World
 from hypersphere.reproduce.experiment.evidence import Evidence
-from hypersphere.reproduce.experiment.face_measures import measure_features, measure_rankings
-from hypersphere.reproduce.experiment.face_searches import PAIRS, RAW, measure_searches
+from hypersphere.reproduce.experiment.face_searches import PAIRS, RAW
+from hypersphere.reproduce.experiment.face_training import MEASURES, Wanted, recipe_in_folder, train_faces
 from hypersphere.reproduce.experiment.measure import METRICS
 from hypersphere.reproduce.experiment.record import Record
 from hypersphere.reproduce.experiment.run import Announce, Gathered, ProgressFactory
 from hypersphere.reproduce.experiment.setting import FACE_FILES, Setting, unique
 from hypersphere.reproduce.job import Job
 from hypersphere.reproduce.outcome import Finding
-from hypersphere.training import Recipe, RecordFile, RunRecord, Task, load_recipe, run_key, run_tasks, validation_sets
-from hypersphere.training.jobs import Measure
+from hypersphere.training import RecordFile, RunRecord, run_key, validation_sets
 from hypersphere.training.training_data import training_source
 
 RECORDS, SEARCHES, SUBJECTS = "results.jsonl", "searches.jsonl", "subjects.npz"
@@ -37,14 +33,11 @@ FILES = {
     "features": "features.jsonl",
 }
 """By the measure of a setting, where its runs are on record."""
-MEASURES: Mapping[str, Measure] = {
-    "searches": measure_searches,
-    "rankings": measure_rankings,
-    "features": measure_features,
-}
-"""What measures more of a run than its pairs."""
 SETS = {"lfw": "on LFW", "pairs": "on people held out"}
 """The two sets of pairs by the names of their decisions; settings were chosen on the second."""
+_FACES = tuple(entry.partition("=")[2] for entry in FACE_FILES)
+_SHOWN = 8
+"""Files of a folder that an error names."""
 _IMAGES = "images"
 NORMS, IMAGES_OF_CLASSES = "prototype norms", "images of classes"
 """Arrays of a run with softmax that was searched with."""
@@ -136,7 +129,23 @@ def faces_or(job: Job, settings: Sequence[Setting], others: Sequence[Setting]) -
 
 
 def _has_faces(folder: Path) -> bool:
-    return all((folder / entry.partition("=")[2]).is_file() for entry in FACE_FILES)
+    return all((folder / name).is_file() for name in _FACES)
+
+
+def _what_is_missing(folder: Path) -> str:
+    """Why a path has no runs on real faces: which files are expected there, and what there is."""
+    wanted = f"the faces to train on ({', '.join(_FACES)}) or runs on record ({', '.join([SUBJECTS, *FILES.values()])})"
+    hint = "--data docs/results/losses has runs on record"
+    if not folder.is_dir():
+        return f"{folder} is a file; expected a folder with {wanted}; {hint}"
+    there = sorted(path.name for path in folder.iterdir())
+    known = [name for name in there if name in (*_FACES, *FILES.values())]
+    lacks = [name for name in _FACES if name not in there] if any(name in _FACES for name in known) else []
+    shown = [*known, *(name for name in there if name not in known)][:_SHOWN]
+    more = f" and {len(there) - len(shown)} more" if len(there) > len(shown) else ""
+    found = f"found {', '.join(shown)}{more}" if there else "it is empty"
+    lacking = f"; missing of the faces: {', '.join(lacks)}" if lacks else ""
+    return f"{folder}: expected {wanted}; {found}{lacking}; {hint}"
 
 
 def on_record(evidence: Evidence, settings: Mapping[str, Setting]) -> tuple[dict[str, Setting], list[str]]:
@@ -158,7 +167,7 @@ def rows(evidence: Evidence, settings: Mapping[str, Setting], column: str = "") 
 
 def faces_at_hand(data: Path | None) -> bool:
     """Whether a path has the faces, or runs on record: then items are about them, and not about pocket faces."""
-    return data is not None and any((data / name).is_file() for name in (SUBJECTS, FACE_FILES[0].partition("=")[2]))
+    return data is not None and any((data / name).is_file() for name in (SUBJECTS, _FACES[0]))
 
 
 def face_runs(
@@ -181,26 +190,23 @@ def face_runs(
     wanted = unique((setting for setting in settings if setting.data == "faces"), seeds)
     if not wanted:
         return Gathered()
+    there = _has_faces(folder)
+    if not there and not (folder / SUBJECTS).is_file():
+        raise ValueError(_what_is_missing(folder))
     files = {measure: RecordFile(folder / name) for measure, name in FILES.items()}
     found, left = _on_record(wanted, files)
-    there = _has_faces(folder)
     if left and there:
-        announce(f"{len(left)} runs to train on real faces ({len(wanted) - len(left)} more are on record)")
-        for measure, record in files.items():
-            chosen = {key: run for key, run in left.items() if run[0].measure == measure}
-            _train(chosen, folder, record, jobs=jobs, device=device, progress=progress)
+        known = {key: (wanted[key][0], run) for key, run in found.items()}
+        train_faces(left, known, files, folder, jobs=jobs, device=device, progress=progress, announce=announce)
         found, left = _on_record(wanted, files)
     elif left:
-        names = ", ".join(entry.partition("=")[2] for entry in FACE_FILES)
+        names = ", ".join(_FACES)
         announce(f"{len(left)} of {len(wanted)} runs are not on record; with {names} in {folder} they would be trained")
     if there and not (folder / SUBJECTS).is_file():
         write_subjects(folder)
     subjects = read_subjects(folder / SUBJECTS)
     weights = weigh_people_alike(*subjects["pairs"])
     return Gathered({key: _as_record(run, wanted[key][0].measure, subjects, weights) for key, run in found.items()})
-
-
-Wanted = Mapping[str, tuple[Setting, int]]
 
 
 def _on_record(wanted: Wanted, files: Mapping[str, RecordFile]) -> tuple[dict[str, RunRecord], Wanted]:
@@ -214,37 +220,12 @@ def _on_record(wanted: Wanted, files: Mapping[str, RecordFile]) -> tuple[dict[st
     return found, {key: run for key, run in wanted.items() if key not in found}
 
 
-def _train(
-    left: Wanted, folder: Path, record: RecordFile, *, jobs: int, device: str, progress: ProgressFactory
-) -> None:
-    if not left:
-        return
-    measure = MEASURES.get(next(iter(left.values()))[0].measure)
-    with tempfile.TemporaryDirectory() as place, progress("training", "runs") as bar:
-        tasks = [
-            Task(setting.title, _in_folder(setting, seed, folder), Path(place) / key)
-            for key, (setting, seed) in left.items()
-        ]
-        world, options = World(device=torch.device(device)), {"workers": 1, "compile": False}
-        for done, result in enumerate(run_tasks(tasks, world, options, jobs=jobs, measure=measure), start=1):
-            record.add(result)
-            bar(done, len(tasks))
-
-
-def _in_folder(setting: Setting, seed: int, folder: Path) -> Recipe:
-    """The recipe of a run with the paths of a folder, and its images on the card where there is one."""
-    files = [f"{key}={folder / name}" for key, _, name in (entry.partition("=") for entry in FACE_FILES)]
-    place = [] if torch.cuda.is_available() else ["data.device=cpu"]
-    overrides = [*files, *place, *setting.overrides, f"train.seed={seed}"]
-    return load_recipe("real/losses", overrides)
-
-
 def write_subjects(folder: Path) -> None:
     """Number the people of the two sets of pairs, so that records can be judged where the faces are not at hand.
 
     How many images each person has who is trained on is written beside them.
     """
-    recipe = _in_folder(SOFTMAX, 0, folder)
+    recipe = recipe_in_folder(SOFTMAX, 0, folder)
     found = {unseen.title: np.stack(unseen.subjects).astype(np.int16) for unseen in validation_sets(recipe)}
     arrays = {name: found[title] for name, title in PAIRS.items()}
     arrays[_IMAGES] = np.bincount(training_source(recipe.data).labels).astype(np.int16)
@@ -254,8 +235,6 @@ def write_subjects(folder: Path) -> None:
 
 def read_subjects(path: Path) -> dict[str, npt.NDArray[np.int64]]:
     """(2, pairs) who is on the left and on the right images of each set; and the images of each person trained on."""
-    if not path.is_file():
-        raise ValueError(f"{path}: there is no such file; --data docs/results/losses has runs on record")
     found = read_npz(path)
     if missing := [name for name in SETS if name not in found or found[name].ndim != 2 or len(found[name]) != 2]:
         raise ValueError(f"{path}: no array of two rows named {', '.join(missing)}")

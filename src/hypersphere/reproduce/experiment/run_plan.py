@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import tempfile
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 
 import torch
 
 from hypersphere.core import digest
+from hypersphere.data import ImageSource
 from hypersphere.distributed import World
 from hypersphere.reproduce.experiment.painted import training_images
 from hypersphere.reproduce.experiment.record import Record, describe_machine, read_record
@@ -18,6 +20,8 @@ from hypersphere.reproduce.experiment.setting import Setting, unique
 from hypersphere.training import Recipe, Trainer
 
 _WARMUP, _MEASURED = 3, 10
+TRIED_STEPS = _WARMUP + _MEASURED
+"""Trained to measure how long a step takes."""
 
 
 @dataclass(frozen=True)
@@ -70,19 +74,48 @@ def estimate_seconds(plan: Plan, cache: Path, *, jobs: int, device: str) -> floa
         device: of all of them.
     """
     here = describe_machine()
-    seconds: dict[str, list[float]] = {}
-    for key, record in plan.records.items():
-        setting, seed = plan.runs[key]
-        if record.machine == here and not record.stopped:
-            seconds.setdefault(_kind(setting.recipe(seed)), []).append(record.seconds / steps_of(setting, seed))
-    total = 0.0
+    trained = [(*plan.runs[key], record) for key, record in plan.records.items() if record.machine == here]
+    told = [
+        (setting.recipe(seed), record.seconds / steps_of(setting, seed))
+        for setting, seed, record in trained
+        if not record.stopped
+    ]
+    left = []
     for setting, seed in plan.left.values():
-        recipe = setting.recipe(seed)
+        recipe, images = setting.recipe(seed), partial(_images, setting, seed, cache)
+        left.append((recipe, steps_of(setting, seed), partial(seconds_a_step, recipe, images, device)))
+    return expected_seconds(told, left, jobs=jobs)
+
+
+def _images(setting: Setting, seed: int, cache: Path) -> ImageSource:
+    """What a run is trained on."""
+    return training_images(setting.recipe(seed).data, cache / "images", new=setting.measure != "people")[0]
+
+
+def expected_seconds(
+    told: Iterable[tuple[Recipe, float]],
+    left: Sequence[tuple[Recipe, int, Callable[[], float]]],
+    *,
+    jobs: int,
+) -> float:
+    """Return about how long runs take in `jobs` processes.
+
+    Args:
+        told: recipes of runs that were trained on this machine, and the seconds that a step took.
+        left: recipes of the runs, their steps, and what measures the seconds that a step takes: it is called once for
+            a network, image size and batch that nothing tells of.
+        jobs: processes that train at once.
+    """
+    seconds: dict[str, list[float]] = {}
+    for recipe, each in told:
+        seconds.setdefault(_kind(recipe), []).append(each)
+    total = 0.0
+    for recipe, steps, measure in left:
         of_kind = seconds.setdefault(_kind(recipe), [])
         if not of_kind:
-            of_kind.append(_seconds_a_step(recipe, cache, device, new=setting.measure != "people"))
-        total += steps_of(setting, seed) * sum(of_kind) / len(of_kind)
-    return total / max(1, min(jobs, len(plan.left)))
+            of_kind.append(measure())
+        total += steps * sum(of_kind) / len(of_kind)
+    return total / max(1, min(jobs, len(left)))
 
 
 def _kind(recipe: Recipe) -> str:
@@ -108,16 +141,16 @@ class _Clock:
         return (self.times[-1] - self.times[first]) / (len(self.times) - 1 - first)
 
 
-def _seconds_a_step(recipe: Recipe, cache: Path, device: str, *, new: bool) -> float:
-    """Train a few steps and throw them away; 0 for a run that breaks, which `gather` reports."""
-    source, _ = training_images(recipe.data, cache / "images", new=new)
+def seconds_a_step(recipe: Recipe, images: Callable[[], ImageSource], device: str) -> float:
+    """Train a few steps on images and throw them away; 0 for a run that breaks, which its training reports."""
+    source = images()
     first = recipe.stages()[0]
     quiet = replace(first, train=replace(first.train, log_every=10**9, checkpoint_every=10**9))
     clock = _Clock()
     try:
         with tempfile.TemporaryDirectory() as folder:
             trainer = Trainer(quiet, Path(folder), source=source, world=World(device=torch.device(device)))
-            trainer.run(clock, until=_WARMUP + _MEASURED)
+            trainer.run(clock, until=TRIED_STEPS)
     except ValueError:
         return 0.0
     return clock.seconds_a_step()
