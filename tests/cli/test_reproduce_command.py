@@ -84,6 +84,10 @@ def test_an_item_writes_result_figures_and_pages(tmp_path: Path, capsys: pytest.
         (["sphereface2/fig66"], "did you mean 'sphereface2/fig6'?"),
         (["--paper", "sphereface3"], "did you mean 'sphereface'?"),
         (["normface/table5"], "needs CASIA-WebFace"),
+        (
+            ["largest-margins/fig7", "--data", "docs"],
+            "docs has neither CIFAR-10 (a folder or a .tar) nor",
+        ),
         (["sphereface2/fig6", "--all"], "--all"),
         (["sphereface2/fig6", "--seeds", "0"], "--seeds"),
         (["sphereface2/fig6", "--epochs", "0"], "--epochs"),

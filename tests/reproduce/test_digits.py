@@ -210,13 +210,14 @@ class Bar:
 
 def test_items_share_runs_behind_one_bar(file: Path, tmp_path: Path) -> None:
     """All runs of all items are announced with an estimate and trained before any item is judged."""
-    bars_: list[Bar] = []
+    bars_: dict[str, Bar] = {}
     said: list[str] = []
 
     @contextlib.contextmanager
     def progress(title: str, unit: str) -> Iterator[TrainingReporter]:
-        bars_.append(Bar())
-        yield bars_[-1]
+        assert title not in bars_
+        bars_[title] = Bar()
+        yield bars_[title]
 
     names = ["sphereface/fig9", "sphereface/fig11", "normface/fig2"]
     options = RunOptions(data=file, epochs=4, seeds=(0, 1), progress=progress, announce=said.append)
@@ -224,8 +225,8 @@ def test_items_share_runs_behind_one_bar(file: Path, tmp_path: Path) -> None:
     assert said[0] == "4 runs to train, 16 steps in all"
     assert re.fullmatch(r"about \d+ s on cpu with --jobs 1", said[1])
     assert said[3:] == [f"\n{entry.id}: {entry.title}" for entry, _ in done]
-    (bar,) = bars_
-    assert list(dict.fromkeys(bar.steps)) == [(1, 0), *((step, 16) for step in range(2, 17))]
+    assert list(bars_) == ["training", *(f"judging {name}" for name in names)]
+    assert list(dict.fromkeys(bars_["training"].steps)) == [(1, 0), *((step, 16) for step in range(2, 17))]
     for entry, result in done:
         assert not isinstance(result, Exception), result
         assert any(finding.verdict is not None for finding in result.findings)

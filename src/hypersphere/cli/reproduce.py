@@ -131,8 +131,8 @@ def _print_list(entries: Sequence[Entry], data: Path | None, folder: Path) -> Re
         )
         shown = _COLOURS.get(word, str)(f"{word:<12}")
         start = f"{entry.id:<{width}}  {entry.data:<13}  {shown}  {f'{_compact(counts):<8}  ' if counted else ''}"
-        beyond_data = hs.reproduce.missing(entry, data or Path())
-        text = f"{entry.title}{f'  [{beyond_data}]' if beyond_data else ''}"
+        only_data = entry.kind == "real" and hs.reproduce.find_item(entry.id) is not None
+        text = f"{entry.title}{f'  [{problem}]' if problem and not only_data else ''}"
         print(start + clip(text, None if columns is None else columns - len(start) + len(shown) - 12))
     total = Counter(item["verdict"] for item in items)
     note(f"\n{len(items)} items: {', '.join(f'{total[word]} {word}' for word in _STATES)}")

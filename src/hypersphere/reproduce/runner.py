@@ -12,7 +12,13 @@ from hypersphere.core import install_hint, is_installed
 from hypersphere.reproduce.catalogue import Entry
 from hypersphere.reproduce.experiment.evidence import settings_of
 from hypersphere.reproduce.experiment.face_records import face_runs
-from hypersphere.reproduce.experiment.record_folder import IMAGES, is_record_folder, recorded_runs
+from hypersphere.reproduce.experiment.record_folder import (
+    IMAGES,
+    RECORDS,
+    is_record_folder,
+    objects_at_hand,
+    recorded_runs,
+)
 from hypersphere.reproduce.experiment.run import Announce, Gathered, ProgressFactory, silent, train_runs
 from hypersphere.reproduce.experiment.setting import Setting
 from hypersphere.reproduce.job import Job, find_item
@@ -51,6 +57,8 @@ def missing(entry: Entry, data: str | Path | None) -> str:
         return f"{own}; recipe recipes/{entry.recipe}.toml" if entry.recipe else own
     if entry.kind == "real" and data is None:
         return f"needs {entry.needs}: give its path with --data"
+    if entry.data == "CIFAR-10" and data is not None and not objects_at_hand(Path(data)):
+        return f"{data} has neither CIFAR-10 (a folder or a .tar) nor {RECORDS}; docs/results/cifar has runs on record"
     if entry.kind == "illustration" and not is_installed("matplotlib"):
         return install_hint("matplotlib", "its picture")
     return ""
