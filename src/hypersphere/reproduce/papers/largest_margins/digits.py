@@ -61,6 +61,7 @@ def norm_ratio(evidence: Evidence) -> Outcome:
                 f"the highest of every seed: {highest}",
                 (setting,),
                 sentence=said,
+                note=f"in {len(ends[0])} epochs" if ends else "",
             ),
             own.judged(
                 over_seeds([1.3 - values.max() for values in ratios]),
