@@ -14,7 +14,7 @@ from PIL import Image
 
 from hypersphere.core.stored_array import StoredArray
 from hypersphere.evaluation import verify_pairs
-from hypersphere.reproduce import Job, RunOptions, load_catalogue, run_entry
+from hypersphere.reproduce import Job, RunOptions, load_catalogue, missing, run_entry
 from hypersphere.reproduce.experiment import face_training
 from hypersphere.reproduce.experiment.evidence import Evidence, gain_of, settings_of
 from hypersphere.reproduce.experiment.face_records import (
@@ -168,6 +168,8 @@ def test_a_folder_without_records_is_refused(tmp_path: Path) -> None:
     found = "found lfw-pairs.txt, faces-0.tar, model-0.onnx, .* and 3 more"
     with pytest.raises(ValueError, match=f"{found}; missing of the faces: faces.tar, lfw112.tar; --data docs"):
         gather([SOFTMAX], tmp_path)
+    assert "missing of the faces" in missing(load_catalogue()["sphereface/table3"], tmp_path)
+    assert missing(load_catalogue()["sphereface2/table9"], tmp_path) == ""
     with pytest.raises(ValueError, match="faces-0.tar is a file; expected a folder with the faces to train on"):
         gather([SOFTMAX], tmp_path / "faces-0.tar")
     np.savez_compressed(tmp_path / SUBJECTS, lfw=np.zeros((2, 3)), pairs=np.zeros(3))

@@ -11,7 +11,7 @@ from typing import TypedDict
 from hypersphere.core import install_hint, is_installed
 from hypersphere.reproduce.catalogue import Entry
 from hypersphere.reproduce.experiment.evidence import settings_of
-from hypersphere.reproduce.experiment.face_records import face_runs
+from hypersphere.reproduce.experiment.face_records import face_runs, faces_at_hand, missing_faces
 from hypersphere.reproduce.experiment.record_folder import (
     IMAGES,
     RECORDS,
@@ -59,6 +59,9 @@ def missing(entry: Entry, data: str | Path | None) -> str:
         return f"needs {entry.needs}: give its path with --data"
     if entry.data == "CIFAR-10" and data is not None and not objects_at_hand(Path(data)):
         return f"{data} has neither CIFAR-10 (a folder or a .tar) nor {RECORDS}; docs/results/cifar has runs on record"
+    if entry.data == "faces" and data is not None and not faces_at_hand(Path(data)):
+        trained = any(setting.data == "faces" for setting in settings_of(Job(entry=entry, data=Path(data))))
+        return missing_faces(Path(data)) if trained else ""
     if entry.kind == "illustration" and not is_installed("matplotlib"):
         return install_hint("matplotlib", "its picture")
     return ""

@@ -132,7 +132,7 @@ def _has_faces(folder: Path) -> bool:
     return all((folder / name).is_file() for name in _FACES)
 
 
-def _what_is_missing(folder: Path) -> str:
+def missing_faces(folder: Path) -> str:
     """Why a path has no runs on real faces: which files are expected there, and what there is."""
     wanted = f"the faces to train on ({', '.join(_FACES)}) or runs on record ({', '.join([SUBJECTS, *FILES.values()])})"
     hint = "--data docs/results/losses has runs on record"
@@ -192,7 +192,7 @@ def face_runs(
         return Gathered()
     there = _has_faces(folder)
     if not there and not (folder / SUBJECTS).is_file():
-        raise ValueError(_what_is_missing(folder))
+        raise ValueError(missing_faces(folder))
     files = {measure: RecordFile(folder / name) for measure, name in FILES.items()}
     found, left = _on_record(wanted, files)
     if left and there:
