@@ -44,11 +44,12 @@ _RULE = (
     "with such sentences is run in part, and one with no others is not run.",
     "",
     "- **Real faces** ([losses.md](../results/losses.md)): judged from runs on record, each sentence on LFW and on "
-    "people held out, on whose pairs the learning rates were chosen. IJB, MegaFace and BLUFR are not at hand: "
-    "templates, distractors and trials of the same people take their place, and the page says so.",
+    "people held out, on whose pairs the learning rates were chosen. Each of these people counts alike, as one has "
+    "39 % of the pairs of one person; what pairs alone would decide otherwise is undecided. IJB, MegaFace and BLUFR "
+    "are not at hand: templates, distractors and trials of the same people take their place, and the page says so.",
     "- **MNIST and CIFAR-10** ([cifar.md](../results/cifar.md)): judged from runs on record, too, with nothing chosen "
     "on the test images.",
-    "- **Pocket faces**: short runs (620 steps; 300 to 800 for few classes), most of which do not fit. Items dated "
+    "- **Pocket faces**: short runs (620 steps where a note says nothing else), most of which do not fit. Items dated "
     "2026-11-16 record their training accuracy. Those of 2026-11-15 were judged again by this rule from what was "
     "kept of them: intervals over people alone, or Student's over three seeds, and no training accuracy; where today's "
     "code would give other numbers, a note says so. Later runs "
