@@ -123,8 +123,8 @@ t (MNIST).
 
 - **Expected**: A beats B.
 - **Found**: 1 held, 1 undecided, 1 not measured (partly run).
-- **How sure**: 2 by a 95 % interval (± 0.25 to 2, in the units of the rows); 1 of them left undecided because a run \
-stopped or did not fit; seeds 0, 1.
+- **How sure**: 2 by a 95 % interval (± 0.25 to 2, in the units of the rows); 1 of them left undecided for the \
+reason beside them; seeds 0, 1.
 
 |  | ours | verdict | ± 95 % | note |
 | --- | --- | --- | --- | --- |

@@ -52,7 +52,7 @@ def how_sure(entry: Entry, result: Result) -> str:
         parts.append(f"{others} {'by computation' if exact else 'without an interval'}")
     text = ", ".join(parts)
     if withheld := sum(finding.alone is not None for finding in judged):
-        text += f"; {withheld} of them left undecided because a run stopped or did not fit"
+        text += f"; {withheld} of them left undecided for the reason beside them"
     return f"{text}{_seeds(entry, result, '; ')}"
 
 
