@@ -72,13 +72,6 @@ def wrapped(start: str, text: str) -> str:
     return textwrap.fill(text, width, initial_indent=start, subsequent_indent=" " * len(start))
 
 
-def clip(text: str, width: int | None) -> str:
-    """A text in at most so many columns, with an ellipsis where its end is missing; whole without a width."""
-    if width is None or len(text) <= width:
-        return text
-    return f"{text[: max(width - 1, 0)].rstrip()}…"
-
-
 def has_colours(stream: TextIO) -> bool:
     """Whether to colour what is written to a stream: a terminal that can, and a user who did not say NO_COLOR."""
     return stream.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"

@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import hypersphere as hs
-from hypersphere.cli.output import Results, clip, green, note, red, screen_width, wrapped
+from hypersphere.cli.output import Results, green, note, red, screen_width, wrapped
 from hypersphere.cli.parser import add_device, add_seeds
-from hypersphere.core import Progress, check_integer, choose_device, is_installed
+from hypersphere.core import Progress, check_integer, choose_device, clip, is_installed
 
 if TYPE_CHECKING:
     from hypersphere.reproduce import Entry, Result
@@ -133,7 +133,7 @@ def _print_list(entries: Sequence[Entry], data: Path | None, folder: Path) -> Re
         start = f"{entry.id:<{width}}  {entry.data:<13}  {shown}  {f'{_compact(counts):<8}  ' if counted else ''}"
         only_data = entry.kind == "real" and hs.reproduce.find_item(entry.id) is not None
         text = f"{entry.title}{f'  [{problem}]' if problem and not only_data else ''}"
-        print(start + clip(text, None if columns is None else columns - len(start) + len(shown) - 12))
+        print(start + (text if columns is None else clip(text, columns - len(start) + len(shown) - 12)))
     total = Counter(item["verdict"] for item in items)
     note(f"\n{len(items)} items: {', '.join(f'{total[word]} {word}' for word in _STATES)}")
     for line in (f"An item is {hs.reproduce.STATE_RULE}.", *([_COUNTS] if counted else []), _DATA):

@@ -33,7 +33,7 @@ from hypersphere.core.files import (
 )
 from hypersphere.core.lock import hold_folder
 from hypersphere.core.numbers import INT64_MAX, counted, is_integer, parse_integer
-from hypersphere.core.progress import Progress, Reporter, duration, part_of, terminal_width
+from hypersphere.core.progress import Progress, Reporter, clip, duration, part_of, terminal_width
 from hypersphere.core.read_json import parse_json, read_json
 from hypersphere.core.read_lines import check_names, numbered_lines
 from hypersphere.core.registry import Registry
@@ -55,6 +55,7 @@ __all__ = [
     "check_positive",
     "check_range",
     "choose_device",
+    "clip",
     "counted",
     "digest",
     "duration",

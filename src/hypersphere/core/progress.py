@@ -60,7 +60,7 @@ def _cells(text: str) -> int:
     return len(text) + wide - sum(unicodedata.combining(letter) > 0 for letter in text)
 
 
-def _clip(text: str, width: int) -> str:
+def clip(text: str, width: int) -> str:
     """A text in at most so many columns, an ellipsis where its end is missing."""
     if _cells(text) <= width:
         return text
@@ -105,8 +105,8 @@ def _lines(title: str, share: float, details: Sequence[str], width: int) -> Iter
             yield text(count)
     room = width - _cells(details[0]) - 2
     if room >= _SHORTEST_TITLE:
-        yield f"{_clip(title, room)}: {details[0]}"
-    yield _clip(details[0], width)
+        yield f"{clip(title, room)}: {details[0]}"
+    yield clip(details[0], width)
 
 
 class Progress:
@@ -167,7 +167,7 @@ class Progress:
         if self.terminal:
             width = terminal_width(self.stream) - 1
             text = f"{self.title}: {', '.join(details)}"
-            line = fit_line(self.title, done / total, details, width) if total else _clip(text, width)
+            line = fit_line(self.title, done / total, details, width) if total else clip(text, width)
             self.stream.write(f"\r\x1b[2K{line}")
         else:
             self.stream.write(f"{self.title}: {', '.join(details)}\n")

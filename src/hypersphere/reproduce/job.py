@@ -11,7 +11,7 @@ from pathlib import Path
 from hypersphere.core import Reporter, duration
 from hypersphere.reproduce.catalogue import Entry
 from hypersphere.reproduce.experiment.run import Announce, Gathered, ProgressFactory, silent
-from hypersphere.reproduce.experiment.verdict import Interval, exactly, judge
+from hypersphere.reproduce.experiment.verdict import Interval, Rule, exactly, judge
 from hypersphere.reproduce.outcome import Finding, Outcome, checked
 
 
@@ -93,20 +93,20 @@ class Job:
         *,
         sentence: str = "",
         note: str = "",
-        margin: float = 0.0,
+        rule: Rule = judge,
         problem: str = "",
     ) -> Finding:
-        """A sentence that was measured, by the rule of `judge`.
+        """A sentence that was measured.
 
         Args:
             interval: of the amount on the claimed side; without, the sentence is undecided.
             ours: the measurement as text.
             sentence: the catalogue's claim by default.
             note: said besides.
-            margin: of non-inferiority.
+            rule: of the verdict.
             problem: why the runs are no test of the sentence, which is then undecided.
         """
-        verdict = judge(interval, margin=margin)
+        verdict = rule(interval)
         known = interval is not None
         return Finding(
             what=sentence or self.entry.claim,

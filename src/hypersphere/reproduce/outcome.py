@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from hypersphere.core import Reporter
@@ -45,6 +45,10 @@ class Finding:
     def measured(self) -> bool:
         """Whether there is something of ours, and nothing is missing of what it is put together from."""
         return NOT_MEASURED not in self.ours
+
+    def withheld(self, why: str) -> Finding:
+        """The same, undecided for a reason; `alone` keeps what it would say without."""
+        return replace(self, verdict="undecided", alone=self.alone or self.verdict, note=why)
 
 
 def number(what: str, ours: str, paper: str = "", note: str = "") -> Finding:

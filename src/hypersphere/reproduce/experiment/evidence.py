@@ -17,7 +17,17 @@ from hypersphere.reproduce.experiment.measure import METRICS, probes, unseen_pai
 from hypersphere.reproduce.experiment.painted import NEW_IMAGES, unseen_labels
 from hypersphere.reproduce.experiment.record import Record
 from hypersphere.reproduce.experiment.setting import Setting
-from hypersphere.reproduce.experiment.verdict import FITTED, MARGIN, Interval, Verdict, every, judge, over_seeds
+from hypersphere.reproduce.experiment.verdict import (
+    FITTED,
+    MARGIN,
+    Interval,
+    Rule,
+    Verdict,
+    alike,
+    every,
+    judge,
+    over_seeds,
+)
 from hypersphere.reproduce.job import Job, item
 from hypersphere.reproduce.outcome import NOT_MEASURED, Finding, Outcome
 
@@ -207,14 +217,31 @@ class Evidence:
         """That one setting is better than another (or, with `equal`, no worse); `against` and `few` as for `gain`."""
         words = "at least as good as" if equal else "better than"
         said = sentence or f"{better.title} is {words} {worse.title}"
-        gain = self.gain(better, worse, outcome, against=against, few=few)
+        rule = functools.partial(judge, margin=MARGIN) if equal else judge
+        return self._judged_gain(better, worse, outcome, said, rule, against=against, few=few)
+
+    def about_as_good(self, one: Setting, other: Setting, outcome: str, *, sentence: str) -> Finding:
+        """That one setting differs from another by less than the margin, on both sides."""
+        return self._judged_gain(one, other, outcome, sentence, alike)
+
+    def _judged_gain(
+        self, better: Setting, worse: Setting, outcome: str, sentence: str, rule: Rule, **chosen: Any
+    ) -> Finding:
+        """A sentence about a gain; where decisions have weights, undecided unless it is decided so without them, too.
+
+        The thresholds of the decisions were chosen by pairs, of which a few people have most.
+        """
+        gain = self.gain(better, worse, outcome, **chosen)
         text = NOT_MEASURED if gain is None else gain.text()
-        margin = MARGIN if equal else 0.0
-        found = self.job.judged(gain, text, sentence=said, margin=margin, problem=self.unfit(better, worse))
+        found = self.job.judged(gain, text, sentence=sentence, rule=rule, problem=self.unfit(better, worse))
         if found.verdict == "undecided" or np.ptp(self.weights(better, outcome)) == 0:
             return found
-        by_pairs = self.gain(better, worse, outcome, against=against, few=few, weighted=False)
-        return _unless_pairs_differ(found, by_pairs, margin)
+        by_pairs = self.gain(better, worse, outcome, **chosen, weighted=False)
+        assert by_pairs is not None
+        verdict = rule(by_pairs)
+        return (
+            found if verdict == found.verdict else found.withheld(f"by pairs, not people: {by_pairs.text()}, {verdict}")
+        )
 
     def larger(self, name: str, large: Setting, small: Setting, *, sentence: str = "") -> Finding:
         """That a number is larger under one setting than under another; undecided where a run is no test."""
@@ -275,19 +302,6 @@ def gain_of(
     by_seed = np.average(gain, axis=1, weights=share)
     value, each = float(by_seed.mean()), by_seed if len(gain) > 1 else ()
     return Interval(value, min(value, float(low)), max(value, float(high)), tuple(float(seed) for seed in each))
-
-
-def _unless_pairs_differ(found: Finding, by_pairs: Interval | None, margin: float) -> Finding:
-    """A finding in which every person counts alike: undecided where it depends on that.
-
-    The thresholds of the decisions were chosen by pairs, of which a few people have most.
-    """
-    verdict = judge(by_pairs, margin=margin)
-    if verdict == found.verdict or by_pairs is None:
-        return found
-    return replace(
-        found, verdict="undecided", alone=found.verdict, note=f"by pairs, not people: {by_pairs.text()}, {verdict}"
-    )
 
 
 @functools.cache

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Literal, get_args
 
@@ -44,6 +44,10 @@ class Interval:
         return f"{self.value:+.2f} ({self.low:+.2f} to {self.high:+.2f}{f'; seeds {each}' if each else ''})"
 
 
+Rule = Callable[[Interval | None], Verdict]
+"""Makes a verdict of an amount on the claimed side."""
+
+
 def judge(interval: Interval | None, *, margin: float = 0.0) -> Verdict:
     """The rule: held where the whole interval and every seed are above -margin, contradicted where they are below.
 
@@ -62,12 +66,12 @@ def judge(interval: Interval | None, *, margin: float = 0.0) -> Verdict:
     return "contradicted" if all(number < -margin for number in numbers) else "undecided"
 
 
-def alike(interval: Interval | None, *, margin: float = MARGIN) -> Verdict:
-    """Of "about as good": held where the difference lies within the margin on both sides, contradicted beyond one."""
+def alike(interval: Interval | None) -> Verdict:
+    """Of "about as good": held where the difference lies within `MARGIN` on both sides, contradicted beyond one."""
     if interval is None:
         return "undecided"
     other = Interval(-interval.value, -interval.high, -interval.low, tuple(-seed for seed in interval.seeds))
-    return every([judge(interval, margin=margin), judge(other, margin=margin)])
+    return every([judge(interval, margin=MARGIN), judge(other, margin=MARGIN)])
 
 
 def exactly(held: bool) -> Verdict:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -105,7 +104,7 @@ def _unless_held_back(evidence: Evidence, found: Finding, with_it: Setting, plai
     if not (objects_at_hand(evidence.job.data) and times > _LONGER) or found.verdict in (None, "undecided"):
         return found
     why = f"no test: R_w's first steps made the prototypes {times:.0f} times longer, so that they hardly turn"
-    return replace(found, verdict="undecided", alone=found.verdict, note=why)
+    return found.withheld(why)
 
 
 _FIGURES = {

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -215,7 +214,7 @@ def _at_the_minimum(found: Finding, solutions: Sequence[ToySolution]) -> Finding
     if change < CONVERGED_DEGREES:
         return found
     note = f"not at its minimum: a class margin still changed by {change:.1f} degrees over the second half of the steps"
-    return replace(found, verdict="undecided", alone=found.verdict, note=note)
+    return found.withheld(note)
 
 
 def _seconds_a_step() -> float:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -26,7 +25,7 @@ from hypersphere.reproduce.experiment.face_records import (
     rows,
 )
 from hypersphere.reproduce.experiment.setting import Setting
-from hypersphere.reproduce.experiment.verdict import MARGIN, Verdict, alike, over_seeds
+from hypersphere.reproduce.experiment.verdict import MARGIN, Verdict, over_seeds
 from hypersphere.reproduce.outcome import Finding, Outcome
 
 if TYPE_CHECKING:
@@ -119,13 +118,8 @@ _BY_BALANCE = {b: sphereface2(f"lambda = {b:g}", balance=b, power=1.0) for b in 
 def _stable(evidence: Evidence, balance: float, outcome: str, where: str) -> Finding:
     """That accuracy with a lambda is within half a point of that with 0.8, the paper's best, on both sides."""
     one, best = _BY_BALANCE[balance], _BY_BALANCE[0.8]
-    stopped = any(evidence.stopped(setting) for setting in (one, best))
-    gain = None if stopped else evidence.gain(one, best, outcome)
     said = f"accuracy with {one.title} is within {MARGIN:g} points of that with {best.title}, {where}"
-    found = evidence.judged(gain, gain.text() if gain else "", (one, best), sentence=said)
-    by_pairs = None if stopped else evidence.gain(one, best, outcome, weighted=False)
-    verdict = alike(gain) if alike(gain) == alike(by_pairs) else "undecided"
-    return replace(found, alone=verdict) if found.alone else replace(found, verdict=verdict)
+    return evidence.about_as_good(one, best, outcome, sentence=said)
 
 
 @experiment("sphereface2/table3", list(_BY_BALANCE.values()))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 
 from hypersphere.reproduce.experiment.drawings import draw_rows
 from hypersphere.reproduce.experiment.evidence import Evidence, experiment, gain_of
@@ -163,12 +162,7 @@ def adjusted(evidence: Evidence) -> Outcome:
             findings += [_gains_more(evidence, rival, measure, people) for measure in _LOW[people]]
             found = search_better(evidence, _OURS, _ADJUSTED[f"{rival} w/ SA"], _LOW[people], [people])
             why = _no_rival(evidence, rival)
-            findings += [
-                replace(each, verdict="undecided", alone=each.alone or each.verdict, note=why)
-                if why and not each.note
-                else each
-                for each in found
-            ]
+            findings += [each.withheld(why) if why and not each.note else each for each in found]
     settings, shown = list(_ADJUSTED.values()), f"TAR at FAR 1e-4, {LFW}"
     return Outcome(
         findings=findings,
