@@ -188,7 +188,7 @@ def biases(evidence: Evidence) -> Outcome:
     ended = float(np.mean([bias.std() for bias in all_biases]))
     how = (
         "Pocket faces: cnn4 as a classifier of 200 people with 20 images of 32 x 32 each, 1,240 steps of AdamW, and of "
-        "100 people with 60 to 3 images, 1,500 steps; both fit. Biases start as those of torch's linear layer, evenly "
+        "100 people with 60 to 3 images, 1,500 steps. Biases start as those of torch's linear layer, evenly "
         f"within 1/8 of zero, a deviation of 0.072; that of the 200 people's is {ended:.3f} after training."
     )
     return Outcome(findings=[claim, grows], figures={"fig10": histogram}, notes=[how])

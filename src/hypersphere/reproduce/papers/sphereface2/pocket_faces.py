@@ -116,8 +116,8 @@ _SIX = (
     "setting was found by trying several on these six people."
 )
 _POLES = (
-    "1,200 steps, no image flipped, the loss alone: with m = 0 the prototypes of all seeds end at two poles, where "
-    "people cannot pass each other; with m = 0.2 those of one, and of two end 60 degrees apart."
+    "1,200 steps, no image flipped, the loss alone. On a circle two people cannot pass each other, so that prototypes "
+    "may end at two poles, and the run does not fit."
 )
 _REAL_SIX = (
     "Six people with 185 to 342 images; lambda = 0.7, r = 30, t = 1 and the loss times 10. The network has BatchNorm "
