@@ -13,21 +13,12 @@ import numpy as np
 import numpy.typing as npt
 
 from hypersphere.evaluation.statistics.bootstrap import PairWeights
+from hypersphere.reproduce.experiment import verdict as rules
 from hypersphere.reproduce.experiment.measure import METRICS, probes, unseen_pairs
 from hypersphere.reproduce.experiment.painted import NEW_IMAGES, unseen_labels
 from hypersphere.reproduce.experiment.record import Record
 from hypersphere.reproduce.experiment.setting import Setting
-from hypersphere.reproduce.experiment.verdict import (
-    FITTED,
-    MARGIN,
-    Interval,
-    Rule,
-    Verdict,
-    alike,
-    every,
-    judge,
-    over_seeds,
-)
+from hypersphere.reproduce.experiment.verdict import FITTED, MARGIN, Interval, Rule, Verdict, every, judge, over_seeds
 from hypersphere.reproduce.job import Job, item
 from hypersphere.reproduce.outcome import NOT_MEASURED, Finding, Outcome
 
@@ -222,7 +213,7 @@ class Evidence:
 
     def about_as_good(self, one: Setting, other: Setting, outcome: str, *, sentence: str) -> Finding:
         """That one setting differs from another by less than the margin, on both sides."""
-        return self._judged_gain(one, other, outcome, sentence, alike)
+        return self._judged_gain(one, other, outcome, sentence, rules.alike)
 
     def _judged_gain(
         self, better: Setting, worse: Setting, outcome: str, sentence: str, rule: Rule, **chosen: Any
@@ -238,10 +229,8 @@ class Evidence:
             return found
         by_pairs = self.gain(better, worse, outcome, **chosen, weighted=False)
         assert by_pairs is not None
-        verdict = rule(by_pairs)
-        return (
-            found if verdict == found.verdict else found.withheld(f"by pairs, not people: {by_pairs.text()}, {verdict}")
-        )
+        why = f"by pairs, not people: {by_pairs.text()}, {rule(by_pairs)}"
+        return found if rule(by_pairs) == found.verdict else found.withheld(why)
 
     def larger(self, name: str, large: Setting, small: Setting, *, sentence: str = "") -> Finding:
         """That a number is larger under one setting than under another; undecided where a run is no test."""
