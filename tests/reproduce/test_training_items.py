@@ -40,6 +40,11 @@ def test_from_training_to_page_and_again(
     assert result["command"] == "hypersphere reproduce sphereface2/fig5 --seeds 2"
     assert sum(finding.get("verdict") is not None for finding in result["findings"]) == 4
     assert "6 runs of" in result["notes"][-1]
+    assert [(fit["title"], fit["seeds"], fit["steps"]) for fit in result["fits"]] == [
+        (f"t = {t}", 2, 2) for t in (1, 2, 3)
+    ]
+    assert "\n  runs: 3 settings, 6 runs: 3 did not fit; lowest train accuracy " in text
+    assert "\n  did not fit: t = 1 (" in text
     assert "- **Expected**: With larger t the similarities" in (tmp_path / "out" / "sphereface2.md").read_text()
 
     def never(*_: object) -> Record:

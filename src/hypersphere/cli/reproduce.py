@@ -148,7 +148,7 @@ def _compact(counts: Mapping[str, int]) -> str:
 
 
 def _print_result(result: Result, folder: Path) -> None:
-    """Judged sentences, then the numbers behind them, then how much is not on record, and the count of verdicts."""
+    """Judged sentences, then the numbers behind them, then how much is not on record and how well runs fit."""
     words = {"held": green("held"), "contradicted": red("CONTRADICTED"), "undecided": "undecided", None: ""}
     for finding in sorted(result.findings, key=lambda finding: finding.verdict is None):
         if not finding.measured:
@@ -160,6 +160,10 @@ def _print_result(result: Result, folder: Path) -> None:
         print(wrapped("  ", f"{finding.what}: {finding.ours}{beside}{sure}{end}"))
     if lost := [finding for finding in result.findings if not finding.measured]:
         print(wrapped("  ", hs.reproduce.not_on_record(lost)))
+    if result.fits:
+        print(wrapped("  ", f"runs: {hs.reproduce.fit_summary(result.fits)}"))
+    if untested := hs.reproduce.no_tests(result.fits):
+        print(wrapped("  ", untested))
     for name in result.figures:
         print(f"  written: {folder / 'images' / name}.png, .svg")
 

@@ -6,6 +6,7 @@ one that judges trained networks is a function of `Evidence`, with `@experiment(
 
 from hypersphere.reproduce.catalogue import KINDS, Catalogue, Entry, Paper, load_catalogue
 from hypersphere.reproduce.findings_table import findings_table
+from hypersphere.reproduce.fit_table import fit_summary, no_tests
 from hypersphere.reproduce.item_section import not_on_record
 from hypersphere.reproduce.job import Job, find_item, item, item_ids
 from hypersphere.reproduce.outcome import Finding, Outcome, Theorem
@@ -31,10 +32,12 @@ __all__ = [
     "draw_toy",
     "find_item",
     "findings_table",
+    "fit_summary",
     "item",
     "item_ids",
     "load_catalogue",
     "missing",
+    "no_tests",
     "not_on_record",
     "read_result",
     "read_results",

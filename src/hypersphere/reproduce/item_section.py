@@ -6,6 +6,7 @@ import math
 from collections.abc import Iterable, Sequence
 
 from hypersphere.reproduce.catalogue import Entry
+from hypersphere.reproduce.fit_table import count_of, fit_rows, fit_summary, without_fit
 from hypersphere.reproduce.job import find_item
 from hypersphere.reproduce.outcome import Finding
 from hypersphere.reproduce.result_file import Result
@@ -20,7 +21,7 @@ def item_section(entry: Entry, result: Result | None) -> list[str]:
         lines += [*_not_run(entry), ""]
     else:
         lines += [*_conclusion(entry, result), *([entry.note, ""] if entry.note else [])]
-        lines += [*_findings(entry, result), *(f"{note}\n" for note in result.notes)]
+        lines += [*_findings(entry, result), *_fits(result), *(f"{note}\n" for note in result.notes)]
         lines += [f"![{entry.number}: {entry.title}](images/{name}.png)\n" for name in result.figures]
         versions = " ".join(f"{name} {number}" for name, number in result.versions.items())
         judged = "judged in " if entry.kind == "pocket" else ""
@@ -88,22 +89,29 @@ def _findings(entry: Entry, result: Result) -> list[str]:
     rows = [finding for finding in measured if finding.verdict is None]
     lines = [*_table(entry, judged), ""] if judged else []
     if rows and judged:
-        lines += _folded(f"{_count(len(rows), 'number')} behind them, not judged", _table(entry, rows))
+        lines += _folded(f"{count_of(len(rows), 'number')} behind them, not judged", _table(entry, rows))
     elif rows:
         lines += [*_table(entry, rows), ""]
     lost = [finding for finding in result.findings if not finding.measured]
     return [*lines, *(_folded(not_on_record(lost), _reasons(lost)) if lost else [])]
 
 
+def _fits(result: Result) -> list[str]:
+    """How well the runs fit, in a line that unfolds to a table; nothing where there is no run."""
+    if not any(fit.seeds for fit in result.fits):
+        return []
+    heads, rows = fit_rows(result.fits, len(result.seeds))
+    blocks = [markdown_table(heads, rows)] if rows else []
+    blocks += [[line] for line in without_fit(result.fits)]
+    lines = [line for block in blocks for line in (*block, "")][:-1]
+    return _folded(f"The runs and their fit: {fit_summary(result.fits)}", lines)
+
+
 def not_on_record(findings: Sequence[Finding]) -> str:
     """`Not on record: 16 sentences, 26 numbers`."""
     sentences = sum(finding.verdict is not None for finding in findings)
-    counts = [_count(sentences, "sentence"), _count(len(findings) - sentences, "number")]
+    counts = [count_of(sentences, "sentence"), count_of(len(findings) - sentences, "number")]
     return f"Not on record: {', '.join(text for text in counts if text)}"
-
-
-def _count(number: int, word: str) -> str:
-    return f"{number} {word}{'' if number == 1 else 's'}" if number else ""
 
 
 def _reasons(findings: Sequence[Finding]) -> list[str]:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from hypersphere.core import Reporter
+from hypersphere.reproduce.experiment.setting_fit import SettingFit
 from hypersphere.reproduce.experiment.verdict import Verdict, exactly
 
 if TYPE_CHECKING:
@@ -69,11 +70,13 @@ class Outcome:
         findings: numbers and sentences.
         figures: by file name without ending, what draws each; nothing is drawn before it is asked for.
         notes: paragraphs.
+        fits: of the runs that were judged, by setting.
     """
 
     findings: Sequence[Finding] = ()
     figures: Mapping[str, Callable[[], Figure]] = field(default_factory=dict)
     notes: Sequence[str] = ()
+    fits: Sequence[SettingFit] = ()
 
 
 @dataclass(frozen=True)

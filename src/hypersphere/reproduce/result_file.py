@@ -17,6 +17,7 @@ import torch
 from hypersphere.core import as_table, build, import_extra, is_installed, read_json, whole_file
 from hypersphere.plots import save_figure
 from hypersphere.reproduce.experiment.record import describe_machine
+from hypersphere.reproduce.experiment.setting_fit import SettingFit
 from hypersphere.reproduce.experiment.verdict import VERDICTS, Verdict, every
 from hypersphere.reproduce.outcome import NOT_MEASURED, Finding, Outcome
 from hypersphere.version import __version__
@@ -43,6 +44,7 @@ class Result:
         findings: see `Finding`.
         notes: paragraphs.
         figures: names of the pictures, without folder and ending.
+        fits: see `SettingFit`; none of items that train nothing, and of results from before it was kept.
     """
 
     id: str
@@ -55,6 +57,7 @@ class Result:
     findings: tuple[Finding, ...]
     notes: tuple[str, ...] = ()
     figures: tuple[str, ...] = ()
+    fits: tuple[SettingFit, ...] = ()
 
     @property
     def differs(self) -> bool:
@@ -124,6 +127,7 @@ def write_result(
         findings=tuple(outcome.findings),
         notes=tuple(outcome.notes),
         figures=tuple(drawn),
+        fits=tuple(outcome.fits),
     )
     with whole_file(folder / "results" / f"{file_name(name)}.json") as partial:
         partial.write_text(json.dumps(as_table(result), indent=1, ensure_ascii=False) + "\n", encoding="utf-8")

@@ -18,6 +18,7 @@ from hypersphere.reproduce.experiment.measure import METRICS, probes, unseen_pai
 from hypersphere.reproduce.experiment.painted import NEW_IMAGES, unseen_labels
 from hypersphere.reproduce.experiment.record import Record
 from hypersphere.reproduce.experiment.setting import Setting
+from hypersphere.reproduce.experiment.setting_fit import setting_fits
 from hypersphere.reproduce.experiment.verdict import FITTED, MARGIN, Interval, Rule, Verdict, every, judge, over_seeds
 from hypersphere.reproduce.job import Job, item
 from hypersphere.reproduce.outcome import NOT_MEASURED, Finding, Outcome
@@ -66,8 +67,7 @@ class Evidence:
                 return f"{setting.title}: {problem}"
             shares = [record.numbers.get("train accuracy", math.nan) for record in self.records[setting]]
             if any(share < FITTED for share in shares):
-                below = math.floor(10 * min(shares)) / 10
-                return f"{setting.title} did not fit: {below:.1f} % of the training images right"
+                return f"{setting.title} did not fit: {rules.rounded_down(min(shares))} % of the training images right"
         return ""
 
     def judged(
@@ -369,7 +369,8 @@ def _run(job: Job, settings: Sequence[Setting], judge: Judge) -> Outcome:
     with job.progress(f"judging {job.entry.id}", "intervals") as bar:
         done = itertools.count(1)
         outcome = judge(Evidence(replace(job, judging=lambda: bar(next(done), 0)), records))
-    outcome = replace(outcome, notes=[*outcome.notes, _trained([found[key] for key in keys if key in found])])
+    notes = [*outcome.notes, _trained([found[key] for key in keys if key in found])]
+    outcome = replace(outcome, notes=notes, fits=setting_fits(records))
     lost = [s.title for s in settings if s.measure == "features" and all(r.stopped for r in records[s])]
     if not lost:
         return outcome

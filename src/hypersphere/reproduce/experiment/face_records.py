@@ -293,4 +293,4 @@ def _as_record(
     if NORMS in arrays and _IMAGES in subjects:
         arrays[IMAGES_OF_CLASSES] = subjects[_IMAGES]
     stopped = run.stopped or ("" if measure == "verification" or run.arrays else f"its {measure} were not measured")
-    return Record(run.cell, run.seed, run.seconds, run.machine, stopped, numbers, arrays)
+    return Record(run.cell, run.seed, run.seconds, run.machine, stopped, numbers, arrays, run.steps)

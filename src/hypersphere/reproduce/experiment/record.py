@@ -33,6 +33,7 @@ class Record:
         stopped: why training ended early (a collapse, a loss that is no number); then nothing was measured.
         numbers: by name.
         arrays: by name: decisions by pair or probe, histograms, features.
+        steps: of the optimizer in the last stage, for a recipe that states epochs instead.
     """
 
     title: str
@@ -42,6 +43,7 @@ class Record:
     stopped: str = ""
     numbers: Mapping[str, float] = field(default_factory=dict)
     arrays: Mapping[str, npt.NDArray[Any]] = field(default_factory=dict)
+    steps: int = 0
 
 
 def record_path(cache: Path, key: str) -> Path:

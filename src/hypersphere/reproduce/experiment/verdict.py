@@ -79,6 +79,11 @@ def exactly(held: bool) -> Verdict:
     return "held" if held else "contradicted"
 
 
+def rounded_down(share: float) -> str:
+    """Per cent with one digit, so that 94.96 is not printed as 95.0; 94.4 stays so where a sum missed it by 1e-14."""
+    return f"{math.floor(10 * round(share, 6)) / 10:.1f}"
+
+
 def most(verdicts: Sequence[Verdict]) -> Verdict:
     """Of "in most cases": held where more than half of the cases are, contradicted where more than half are."""
     for verdict in ("held", "contradicted"):
