@@ -50,6 +50,20 @@ def by_setting(records: list[dict[str, Any]]) -> list[list[dict[str, Any]]]:
     return [group for group in found.values() if len(group) > 1]
 
 
+def test_fits_of_items_on_faces_are_those_of_the_runs_on_record() -> None:
+    """Mean ||x|| and the lowest train accuracy, of every row of every item."""
+    known = set()
+    for group in by_setting(runs("losses/results.jsonl")) + by_setting(runs("losses/searches.jsonl")):
+        lowest = min(run["train_accuracy"] for run in group)
+        known.add((round(fmean(run["norm"] for run in group), 4), round(100 * lowest, 4), len(group)))
+    faces = [entry.id for entry in load_catalogue().select(kind="real") if entry.data == "faces"]
+    results = shipped_results()
+    fits = [fit for name in faces if name in results for fit in results[name].fits if fit.norm is not None]
+    assert len(fits) > 100
+    for fit in fits:
+        assert (fit.norm, fit.lowest_train_accuracy, fit.seeds - len(fit.stopped)) in known, fit
+
+
 @pytest.mark.parametrize(
     ("page", "names", "rows"),
     [(LOSSES, ("losses/results.jsonl", "losses/searches.jsonl"), 49), (FACES, ("faces/results.jsonl",), 11)],
