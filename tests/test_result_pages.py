@@ -100,7 +100,7 @@ def test_rows_of_searches_are_of_one_setting() -> None:
 
 
 def test_rows_of_cifar_are_of_one_setting() -> None:
-    """Accuracy and class margin of imbalanced CIFAR-10, of three seeds each."""
+    """Accuracy and class margin of CIFAR-10, imbalanced and balanced, of three seeds each."""
     known = {
         (
             printed([run["numbers"]["accuracy"] for run in group]),
@@ -109,9 +109,10 @@ def test_rows_of_cifar_are_of_one_setting() -> None:
         for group in by_setting(runs("cifar/records.jsonl"))
     }
     page = (RESULTS / "cifar.md").read_text()
-    table = page[page.index("| long-tailed 100 |") : page.index("Three seeds each")]
-    found = [tuple(MEAN.findall(line)[:2]) for line in table.splitlines() if MEAN.search(line)]
-    assert len(found) == 26
+    tables = page[page.index("| long-tailed 100 |") : page.index("Three seeds each")]
+    tables += page[page.index("| balanced |") : page.index("| LM-Softmax, s = 5 |")]
+    found = [tuple(MEAN.findall(line)[:2]) for line in tables.splitlines() if MEAN.search(line)]
+    assert len(found) == 38
     assert [row for row in found if row not in known] == []
 
 

@@ -1,8 +1,9 @@
-"""Largest Margins on balanced classes, CIFAR-10's or people in their place: Figs. 2, 4, 5, 6, 9, 10, 11."""
+"""Largest Margins on balanced CIFAR-10 (Figs. 2, 4, 5, 9, 10, 11), and on people in CIFAR-100's place (Fig. 6)."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -12,7 +13,6 @@ from hypersphere.reproduce.experiment.drawings import draw_margins
 from hypersphere.reproduce.experiment.evidence import CLASSES, Evidence, experiment
 from hypersphere.reproduce.experiment.measure import METRICS
 from hypersphere.reproduce.experiment.objects import LM_WEIGHT, NOTE, balanced
-from hypersphere.reproduce.experiment.record_folder import objects_at_hand
 from hypersphere.reproduce.experiment.setting import NORMFACE, Setting, classes
 from hypersphere.reproduce.experiment.verdict import Interval, over_seeds
 from hypersphere.reproduce.job import Job
@@ -21,8 +21,7 @@ from hypersphere.reproduce.outcome import Finding, Outcome
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-OBJECTS, TEN, HUNDRED = "CIFAR-10", "10 people, 500 images each", "100 people, 60 images each"
-_SIZES = {TEN: (10, 500, 350), HUNDRED: (100, 60, 500)}
+OBJECTS, HUNDRED = "CIFAR-10", "100 people, 60 images each"
 _WEIGHTS = (0.0, 0.5, 1.0)
 """Of R_sm."""
 _HEADS = {
@@ -31,37 +30,29 @@ _HEADS = {
     "NormFace": ("normface", "head.learnable_scale=false"),
     "LM-Softmax": ("lm_softmax",),
 }
-Groups = list[tuple[str, list[Setting]]]
 
 
-def even(job: Job, data: str, loss: str, scale: float, weight: float = 0.0, *more: str, title: str = "") -> Setting:
-    """A loss at a scale on CIFAR-10, or on ten or a hundred people, with so much of R_sm."""
-    head, *options = NORMFACE if loss == "NormFace" and data != OBJECTS else _HEADS[loss]
+def even(job: Job, loss: str, scale: float, weight: float = 0.0, *more: str, title: str = "") -> Setting:
+    """A loss at a scale on CIFAR-10 with so much of R_sm."""
+    head, *options = _HEADS[loss]
+    times = (f"head.loss_weight={LM_WEIGHT}",) if loss == "LM-Softmax" else ()
     added = (f"head.add.sample_margin.weight={weight}",) if weight else ()
     name = title or f"{loss}, s = {scale:g}{f' + {weight:g} R_sm' if weight else ''}"
-    own = (f"head.scale={float(scale)}", *options, *added, *more)
-    if data == OBJECTS:
-        times = (f"head.loss_weight={LM_WEIGHT}",) if loss == "LM-Softmax" else ()
-        return balanced(job, name, head, *times, *own)
-    count, images, steps = _SIZES[data]
-    return classes(name, head, *own, count=count, images=images, steps=steps)
+    return balanced(job, name, head, *times, f"head.scale={float(scale)}", *options, *added, *more)
 
 
-def _ten(job: Job) -> str:
-    """CIFAR-10 where it is at hand, otherwise ten people in its place."""
-    return OBJECTS if objects_at_hand(job.data) else TEN
-
-
-def _note(data: str) -> str:
-    return NOTE if data == OBJECTS else CLASSES
+def crowd(_: Job, loss: str, scale: float) -> Setting:
+    """A loss at a scale on a hundred people, in the place of CIFAR-100."""
+    head, *options = NORMFACE if loss == "NormFace" else _HEADS[loss]
+    own = (f"head.scale={float(scale)}", *options)
+    return classes(f"{loss}, s = {scale:g}", head, *own, count=100, images=60, steps=3000)  # 500 fit 56 to 79 %
 
 
 def _prototypes(job: Job) -> list[Setting]:
-    data = _ten(job)
-    looks = f"train.checkpoint_every={392 if data == OBJECTS else 50}"
+    looks = "train.checkpoint_every=392"
     return [
-        even(job, data, "CosFace", 20, 0.0, looks, "head.prototypes=simplex", title="fixed prototypes"),
-        even(job, data, "CosFace", 20, 0.0, looks, title="learned prototypes"),
+        even(job, "CosFace", 20, 0.0, looks, "head.prototypes=simplex", title="fixed prototypes"),
+        even(job, "CosFace", 20, 0.0, looks, title="learned prototypes"),
     ]
 
 
@@ -104,63 +95,45 @@ def fixed_prototypes(evidence: Evidence) -> Outcome:
             panels.append(Panel("", "step", METRICS[name].title, lines))
         return draw_panels(panels)
 
-    data = _ten(evidence.job)
-    notes = [_note(data), f"{data}, CosFace with s = 20, m = 0.1; a simplex as the fixed prototypes."]
+    notes = [NOTE, "CosFace with s = 20, m = 0.1; a simplex as the fixed prototypes."]
     return Outcome(findings=findings, figures={"fig2": figure}, notes=notes)
 
 
-def _groups(job: Job, loss: str, scale: float, *, crowd: bool) -> Groups:
-    """A loss without and with R_sm on ten classes and, where no real ones are at hand, on a hundred people."""
-    data = [_ten(job), *([HUNDRED] if crowd and _ten(job) == TEN else [])]
-    return [(each, [even(job, each, loss, scale, weight) for weight in _WEIGHTS]) for each in data]
-
-
-def _moved(evidence: Evidence, groups: Groups, label: str) -> Outcome:
+def _moved(evidence: Evidence, label: str) -> Outcome:
     """That R_sm moves both histograms to larger values."""
-    findings: list[Finding] = []
-    for data, (plain, *more) in groups:
-        for setting in (plain, *more):
-            for name in ("similarity", "sample margin"):
-                findings.append(evidence.row(setting, name, data=data))
-        for name in ("similarity", "sample margin"):
-            for setting in more:
-                said = f"{data}: {name} is larger with {setting.title.split(' + ')[-1]}"
-                findings.append(evidence.larger(name, setting, plain, sentence=said))
-    figures = {label: lambda: draw_margins(evidence, groups)}
-    return Outcome(findings=findings, figures=figures, notes=[_note(groups[0][0])])
+    plain, *more = settings = list(evidence.records)
+    names = ("similarity", "sample margin")
+    findings = [evidence.row(setting, name) for setting in settings for name in names]
+    findings += [
+        evidence.larger(name, setting, plain, sentence=f"{name} is larger with {setting.title.split(' + ')[-1]}")
+        for name in names
+        for setting in more
+    ]
+    figures = {label: lambda: draw_margins(evidence, [(OBJECTS, settings)])}
+    return Outcome(findings=findings, figures=figures, notes=[NOTE])
 
 
-def _register(label: str, loss: str, scale: float, *, crowd: bool = True) -> None:
-    def groups(job: Job) -> Groups:
-        return _groups(job, loss, scale, crowd=crowd)
-
-    @experiment(f"largest-margins/{label}", lambda job: [each for _, settings in groups(job) for each in settings])
-    def judge(evidence: Evidence) -> Outcome:
-        return _moved(evidence, groups(evidence.job), label)
+def _weighted(loss: str, scale: float) -> Callable[[Job], list[Setting]]:
+    """A loss without and with R_sm."""
+    return lambda job: [even(job, loss, scale, weight) for weight in _WEIGHTS]
 
 
-_register("fig4", "CosFace", 20, crowd=False)
-_register("fig10", "ArcFace", 20)
-_register("fig11", "NormFace", 64)
+for _label, _loss, _scale in (("fig4", "CosFace", 20), ("fig10", "ArcFace", 20), ("fig11", "NormFace", 64)):
+    experiment(f"largest-margins/{_label}", _weighted(_loss, _scale))(partial(_moved, label=_label))
 
 
-def _cosface(job: Job) -> Groups:
-    return _groups(job, "CosFace", 64, crowd=True)
-
-
-@experiment("largest-margins/fig9", lambda job: [each for _, settings in _cosface(job) for each in settings])
+@experiment("largest-margins/fig9", _weighted("CosFace", 64))
 def cosface_64(evidence: Evidence) -> Outcome:
     """Fig. 9: CosFace at s = 64."""
-    groups = _cosface(evidence.job)
-    outcome = _moved(evidence, groups, "fig9")
-    data, (plain, *_, most) = groups[0]
-    value = evidence.value("similarity of CosFace, s = 64, mostly", plain, "similarity", note=f"{data}, mean")
+    outcome = _moved(evidence, "fig9")
+    plain, *_, most = evidence.records
+    value = evidence.value("similarity of CosFace, s = 64, mostly", plain, "similarity", note="mean")
     near = evidence.values(most, "similarity")
     claim = evidence.judged(
         over_seeds(near - 0.9),
         f"{near.mean():.3f}",
         (most,),
-        sentence=f"{data}: with R_sm similarities are near 1: above 0.9 in the mean",
+        sentence=f"with {most.title.split(' + ')[-1]} similarities are near 1: above 0.9 in the mean",
     )
     return Outcome(findings=[value, *outcome.findings, claim], figures=outcome.figures, notes=outcome.notes)
 
@@ -168,10 +141,10 @@ def cosface_64(evidence: Evidence) -> Outcome:
 _SCALES = (5, 10, 20, 64)
 
 
-def _stays_large(label: str, data_of: Callable[[Job], str], *more: str) -> None:
+def _stays_large(label: str, data: str, setting_of: Callable[[Job, str, float], Setting], note: str) -> None:
     def wanted(job: Job) -> list[Setting]:
         rows = (*(("LM-Softmax", scale) for scale in _SCALES), ("NormFace", 64))
-        return [even(job, data_of(job), loss, scale, 0.0, *more) for loss, scale in rows]
+        return [setting_of(job, loss, scale) for loss, scale in rows]
 
     @experiment(f"largest-margins/{label}", wanted)
     def judge(evidence: Evidence) -> Outcome:
@@ -188,10 +161,9 @@ def _stays_large(label: str, data_of: Callable[[Job], str], *more: str) -> None:
             smallest = settings[int(np.nanargmin(values.mean(1)))] if np.isfinite(values).all() else settings[0]
             said = f"its smallest {name} is larger than that of NormFace at s = 64"
             findings.append(evidence.larger(name, smallest, rival, sentence=said))
-        data = data_of(evidence.job)
         figures = {label: lambda: draw_margins(evidence, [(data, every_one)])}
-        return Outcome(findings=findings, figures=figures, notes=[_note(data)])
+        return Outcome(findings=findings, figures=figures, notes=[note])
 
 
-_stays_large("fig5", _ten)
-_stays_large("fig6", lambda _: HUNDRED, "train.steps=3000")  # CIFAR-100 is not at hand; 500 fit 56 to 79 %
+_stays_large("fig5", OBJECTS, even, NOTE)
+_stays_large("fig6", HUNDRED, crowd, CLASSES)

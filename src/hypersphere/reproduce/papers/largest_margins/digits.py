@@ -47,7 +47,7 @@ def norm_ratio(evidence: Evidence) -> Outcome:
     epochs = epochs_of(evidence.job) or _LENGTH_EPOCHS
     findings: list[Finding] = []
     panels: list[Panel] = []
-    for setting in evidence.records:
+    for setting in [setting for setting, found in evidence.records.items() if found]:
         own = evidence.on(setting.data)
         each = steps_of_epochs(own.job, _BATCH, epochs) // epochs if setting.data == "mnist" else EPOCH_STEPS
         ratios = [record.arrays.get("lengths", np.full(each, np.nan)) for record in own.records[setting]]
@@ -74,7 +74,7 @@ def norm_ratio(evidence: Evidence) -> Outcome:
         panels.append(_ratios(setting.title, dict(zip(own.job.seeds, ratios, strict=True)), each))
     notes = [
         f"MNIST: the 4-layer CNN with 128-D features, {epochs} epochs ({_PAPER_EPOCHS} in the paper), softmax.",
-        *([NOTE] if len(evidence.records) > 1 else []),
+        *([NOTE] if len(panels) > 1 else []),
     ]
     return Outcome(findings=findings, figures={"fig1": lambda: draw_panels(panels, width=4.8, height=3.4)}, notes=notes)
 
@@ -172,7 +172,7 @@ def margins(evidence: Evidence) -> Outcome:
         if left:
             missing.append(f"{name}: {left}.")
         if any(len(_at_scales(measured, loss, 0.0)) > 1 for loss in _LOSSES):
-            figures[label if data == "mnist" else f"{label}-cifar"] = functools.partial(_draw, own, measured, name)
+            figures[label if data == "mnist" else "cifar"] = functools.partial(_draw, own, measured, name)
     notes = [
         f"MNIST: the 4-layer CNN with 128-D features (the paper does not print the width), {epochs} of the paper's "
         f"{_PAPER_EPOCHS} epochs, no augmentation; the sample margins are of test images, by cosines.",
@@ -242,6 +242,8 @@ def _draw(evidence: Evidence, measured: Mapping[str, Setting], data: str) -> Fig
         for loss in _LOSSES:
             for weight, style in ((0.0, "-"), (0.5, "--")):
                 rows = _at_scales(measured, loss, weight)
+                if len(rows) < 2:
+                    continue
                 scales = [float(row.scale or 0) for row in rows]
                 values = [evidence.mean(measured[row.title], metric) for row in rows]
                 lines.append(Line(f"{loss}{' + 0.5 R_sm' if weight else ''}", scales, values, style))

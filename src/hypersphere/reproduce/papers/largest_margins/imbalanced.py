@@ -185,7 +185,8 @@ def with_and_without(evidence: Evidence) -> Outcome:
                     curve(evidence, loss, (0.0, STARRED), [centred(job, data, loss, w) for w in (0.0, STARRED)], name)
                     for loss in _HEADS
                 ]
-                panels.append(Panel(data, "lambda of R_w", label, lines))
+                if any(np.size(line.x) for line in lines):
+                    panels.append(Panel(data, "lambda of R_w", label, lines))
         return draw_panels(panels)
 
     return Outcome(findings=findings, figures={"fig7": figure}, notes=_notes(evidence, _SEVERE))
