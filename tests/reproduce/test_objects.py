@@ -239,7 +239,9 @@ def test_what_is_missing_is_trained_where_the_images_lie_beside(
 def test_items_ask_for_every_run_on_record() -> None:
     """A recipe or setting that changes would leave them lying there unused."""
     folder = Path(__file__).parents[2] / "docs" / "results" / "cifar"
-    names = {f"largest-margins/table{number}": (None, 100) for number in (1, 2, 5, 6, 7)}
+    names: dict[str, tuple[int | None, ...]] = {
+        f"largest-margins/table{number}": (None, 100) for number in (1, 2, 5, 6, 7)
+    }
     names |= {f"largest-margins/fig{number}": (None,) for number in (1, 2, 5)}
     names |= {f"sphereface/fig{number}": (None,) for number in (8, 11, 12)}
     settings = [
