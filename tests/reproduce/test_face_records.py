@@ -326,7 +326,7 @@ def test_what_is_said_of_training_from_scratch_is_judged(folder: Path, tmp_path:
 def test_eq_1_fails_to_converge_or_not(stopped: str, verdict: str, folder: Path, tmp_path: Path) -> None:
     records = RecordFile(folder / RECORDS)
     entry = load_catalogue()["sphereface2/table2"]
-    *_, naive, control = settings_of(Job(entry=entry, seeds=(0, 1)))
+    *_, naive, control, _ = settings_of(Job(entry=entry, seeds=(0, 1)))
     for seed in (0, 1):
         records.add(run_record(naive, seed, 2.0, stopped=stopped))
         records.add(run_record(control, seed, 2.0))

@@ -9,7 +9,7 @@ import torch
 
 from hypersphere.reproduce import Job, find_item, load_catalogue
 from hypersphere.reproduce.experiment.evidence import Evidence, settings_of
-from hypersphere.reproduce.experiment.face_records import ARCFACE, COSFACE, SMALL_NORMFACE
+from hypersphere.reproduce.experiment.face_records import ARCFACE, COSFACE
 from hypersphere.reproduce.experiment.record import Record
 from hypersphere.reproduce.experiment.run import Gathered
 from hypersphere.reproduce.experiment.setting import Setting
@@ -91,14 +91,15 @@ def test_termination_angles_are_judged_at_every_level(monkeypatch: pytest.Monkey
 
 
 def naive(records: list[Record], control: list[Record]) -> Finding:
-    found = {real_faces._NAIVE: records, real_faces._CONTROL: control}
+    found = {real_faces._NAIVE: records, real_faces._CONTROL: control, real_faces._SCALED: []}
     return real_faces._fails_to_converge(Evidence(job("sphereface2/table2"), found))
 
 
 def test_eq_1_fails_where_its_control_trains() -> None:
     stopped = [Record("x", seed, 1.0, stopped=COLLAPSE) for seed in (0, 1)]
     control = trained(train_accuracy=40.0)
-    assert real_faces._CONTROL.key(0) == SMALL_NORMFACE.key(0)
+    differing = set(real_faces._NAIVE.overrides) ^ set(real_faces._CONTROL.overrides)
+    assert differing == {"head.balance=0.5", "head.loss_weight=2.0", "head.balance=0.995"}
     found = naive(stopped, control)
     assert (found.verdict, "head.margin" in found.ours, "fits 40.0 %" in found.note) == ("held", False, True)
     assert naive(stopped, []).verdict == "undecided"

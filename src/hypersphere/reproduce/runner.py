@@ -147,6 +147,8 @@ def _run(job: Job, folder: Path) -> Result:
     run, start = find_item(job.entry.id), time.monotonic()
     assert run is not None
     outcome, command = run(job), job.entry.command
+    if job.data is not None and not job.data.is_absolute():  # an absolute one is of a machine
+        command = command.replace("PATH", job.data.as_posix())
     if len(job.seeds) > 1:
         command += f" --seeds {len(job.seeds)}"
     if job.epochs is not None:

@@ -91,7 +91,6 @@ SMALL = (
     "train.log_every=10",
 )
 """SFNet-4 at 16 x 16 on 200 people, which a CPU trains: for sentences about whether a loss can be trained at all."""
-SMALL_NORMFACE = faces("s = 30", "normface", "head.scale=30.0", "head.learnable_scale=false", *SMALL)
 
 
 def ampface(margin: float) -> Setting:
