@@ -121,6 +121,22 @@ def test_the_status_tells_of_differences_and_failures(
     assert main(chosen) == 0
 
 
+def test_items_after_a_broken_one_are_run(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(job: Job) -> Outcome:
+        raise FileNotFoundError("no such file")
+
+    monkeypatch.setitem(job._ITEMS, "normface/fig5", fail)
+    monkeypatch.setitem(job._ITEMS, "sphereface/table1", lambda job: Outcome())
+    assert main(["reproduce", "normface/fig5", "sphereface/table1", "--out", str(tmp_path)]) == 1
+    text = capsys.readouterr().out
+    assert "failed: no such file" in text
+    assert "1 run, 0 left out, 1 failed" in text
+    assert (tmp_path / "index.md").is_file()
+    assert (tmp_path / "results" / "sphereface-table1.json").is_file()
+
+
 def test_judged_sentences_come_first_with_half_their_interval(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -96,7 +96,7 @@ def run_reproduce(options: argparse.Namespace) -> Results:
         if isinstance(found, hs.reproduce.Result):
             results[entry.id] = found
             _print_result(found, options.out)
-        elif options.items:
+        elif len(options.items) == 1:
             raise found
         else:
             errors[entry.id] = str(found)
