@@ -169,7 +169,10 @@ def test_a_folder_without_records_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match=f"{found}; missing of the faces: faces.tar, lfw112.tar; --data docs"):
         gather([SOFTMAX], tmp_path)
     assert "missing of the faces" in missing(load_catalogue()["sphereface/table3"], tmp_path)
-    assert missing(load_catalogue()["sphereface2/table9"], tmp_path) == ""
+    table9 = load_catalogue()["sphereface2/table9"]
+    assert missing(table9, tmp_path).startswith(f"{tmp_path} has no lfw-people.txt; needs LFW's people.txt")
+    (tmp_path / "lfw-people.txt").touch()
+    assert missing(table9, tmp_path) == missing(table9, tmp_path / "lfw-people.txt") == ""
     with pytest.raises(ValueError, match="faces-0.tar is a file; expected a folder with the faces to train on"):
         gather([SOFTMAX], tmp_path / "faces-0.tar")
     np.savez_compressed(tmp_path / SUBJECTS, lfw=np.zeros((2, 3)), pairs=np.zeros(3))

@@ -39,6 +39,7 @@ class Entry:
         columns, rows: a table of the paper: its numbers by "row, column"; NaN where it prints none.
         claim: of a `pocket` item, the testable sentence.
         needs: the data set of the paper's own experiment.
+        file: that the folder given with `--data` has to have, of a `real` item that trains nothing.
         recipe: of `recipes/`, which would run it.
         note: what else a reader must know.
     """
@@ -54,6 +55,7 @@ class Entry:
     rows: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
     claim: str = ""
     needs: str = ""
+    file: str = ""
     recipe: str = ""
     note: str = ""
 

@@ -57,13 +57,20 @@ def missing(entry: Entry, data: str | Path | None) -> str:
         return f"{own}; recipe recipes/{entry.recipe}.toml" if entry.recipe else own
     if entry.kind == "real" and data is None:
         return f"needs {entry.needs}: give its path with --data"
-    if entry.data == "CIFAR-10" and data is not None and not objects_at_hand(Path(data)):
-        return f"{data} has neither CIFAR-10 (a folder or a .tar) nor {RECORDS}; docs/results/cifar has runs on record"
-    if entry.data == "faces" and data is not None and not faces_at_hand(Path(data)):
-        trained = any(setting.data == "faces" for setting in settings_of(Job(entry=entry, data=Path(data))))
-        return missing_faces(Path(data)) if trained else ""
     if entry.kind == "illustration" and not is_installed("matplotlib"):
         return install_hint("matplotlib", "its picture")
+    return "" if data is None else _missing_data(entry, Path(data))
+
+
+def _missing_data(entry: Entry, data: Path) -> str:
+    """What a path lacks for an item."""
+    if entry.data == "CIFAR-10" and not objects_at_hand(data):
+        return f"{data} has neither CIFAR-10 (a folder or a .tar) nor {RECORDS}; docs/results/cifar has runs on record"
+    if entry.file and data.is_dir() and not (data / entry.file).is_file():
+        return f"{data} has no {entry.file}; needs {entry.needs}"
+    if entry.data == "faces" and not faces_at_hand(data):
+        trained = any(setting.data == "faces" for setting in settings_of(Job(entry=entry, data=data)))
+        return missing_faces(data) if trained else ""
     return ""
 
 

@@ -8,8 +8,6 @@ from hypersphere.core import numbered_lines, parse_integer
 from hypersphere.reproduce.job import Job, item
 from hypersphere.reproduce.outcome import Outcome
 
-PEOPLE = "lfw-people.txt"
-
 
 def count_people(path: Path) -> tuple[int, int]:
     """The people and the images of LFW's own `people.txt`.
@@ -39,7 +37,7 @@ def count_people(path: Path) -> tuple[int, int]:
 def data_sets(job: Job) -> Outcome:
     """Table 9: LFW, by its own list; the other data sets are not at hand."""
     assert job.data is not None
-    path = job.data / PEOPLE if job.data.is_dir() else job.data
+    path = job.data / job.entry.file if job.data.is_dir() else job.data
     identities, images = count_people(path)
     findings = [
         job.value("LFW, identities", identities, digits=0),
