@@ -52,8 +52,9 @@ def by_setting(records: list[dict[str, Any]]) -> list[list[dict[str, Any]]]:
 
 def test_fits_of_items_on_faces_are_those_of_the_runs_on_record() -> None:
     """Mean ||x|| and the lowest train accuracy, of every row of every item."""
+    files = ("results", "searches", "features")
     known = set()
-    for group in by_setting(runs("losses/results.jsonl")) + by_setting(runs("losses/searches.jsonl")):
+    for group in [each for name in files for each in by_setting(runs(f"losses/{name}.jsonl"))]:
         lowest = min(run["train_accuracy"] for run in group)
         known.add((round(fmean(run["norm"] for run in group), 4), round(100 * lowest, 4), len(group)))
     faces = [entry.id for entry in load_catalogue().select(kind="real") if entry.data == "faces"]
@@ -99,6 +100,28 @@ def test_rows_of_searches_are_of_one_setting() -> None:
     assert [row for row in found if row not in known] == []
 
 
+def test_rows_of_few_people_are_of_one_setting() -> None:
+    """Angles of features in two and three dimensions: means over seeds; their ratio by seed, and the least fit."""
+    groups: dict[tuple[str, int], list[tuple[float, float, float]]] = defaultdict(list)
+    for run in RecordFile(RESULTS / "losses" / "features.jsonl").records.values():
+        features, labels = (run.arrays[name].array().astype(np.float64) for name in ("features", "labels"))
+        unit = features / np.linalg.norm(features, axis=1, keepdims=True)
+        means = np.stack([unit[labels == label].mean(0) for label in np.unique(labels)])
+        means /= np.linalg.norm(means, axis=1, keepdims=True)
+        within = np.degrees(np.arccos((unit * means[labels.astype(int)]).sum(1).clip(-1, 1))).mean()
+        between = np.degrees(np.arccos((means @ means.T)[np.triu_indices(len(means), 1)].clip(-1, 1))).min()
+        groups[run.cell, features.shape[1]].append((within, between, 100 * (run.train_accuracy or 0)))
+    known = set()
+    for group in groups.values():
+        withins, betweens, fits = zip(*group, strict=True)
+        ratios = ", ".join(f"{within / between:.3f}" for within, between, _ in group)
+        known.add(f"{fmean(withins):.1f} | {fmean(betweens):.1f} | {ratios} | {min(fits):.1f}")
+    table = LOSSES[LOSSES.index("| figure | setting |") : LOSSES.index("*Within* is")]
+    found = [" | ".join(line.split(" | ")[2:]).removesuffix(" |") for line in table.splitlines()[2:] if line]
+    assert len(found) == len(groups) == 14
+    assert set(found) == known
+
+
 def test_rows_of_cifar_are_of_one_setting() -> None:
     """Accuracy and class margin of CIFAR-10, imbalanced and balanced, of three seeds each."""
     known = {
@@ -122,6 +145,7 @@ def test_counts_of_runs() -> None:
     assert f"{every} runs are on record, {stopped} of which stopped." in LOSSES
     for name, part in zip(("results", "searches"), kept, strict=True):
         assert re.search(rf"losses/{name}\.jsonl\) \({len(part)}\b", LOSSES)
+    assert f"losses/features.jsonl) ({len(runs('losses/features.jsonl'))})" in LOSSES
     assert f"\n{every} runs; [every claim" in README
     faces = runs("faces/results.jsonl")
     assert f"faces/results.jsonl), {len(faces)} of them" in FACES

@@ -224,7 +224,7 @@ def fake_record(setting: Setting, seed: int, rng: np.random.Generator) -> Record
     if setting.measure == "lengths":
         arrays |= {"lengths": 1 + rng.random(500)}  # type: ignore[dict-item]
     if setting.measure == "features":
-        count = 10 if setting.data == "mnist" else data.identities
+        count = 10 if setting.data == "mnist" else data.most_images or data.identities
         labels = np.repeat(np.arange(count), 200)
         arrays |= {"prototypes": rng.normal(size=(count, dim)).astype(np.float32)}
         for new in ("", "new "):

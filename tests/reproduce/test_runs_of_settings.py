@@ -1,6 +1,7 @@
 """Runs: each once, kept in a cache, taken up from it; one that breaks is reported and tried again."""
 
 import multiprocessing
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -15,7 +16,7 @@ from hypersphere.reproduce.experiment.measure import Mirrored, measure_classes, 
 from hypersphere.reproduce.experiment.painted import training_images
 from hypersphere.reproduce.experiment.record import Record, read_record, record_path, write_record
 from hypersphere.reproduce.experiment.run import Count, gather, train_and_measure
-from hypersphere.reproduce.experiment.setting import Setting, classes, features, people, unique
+from hypersphere.reproduce.experiment.setting import Setting, classes, people, unique
 from hypersphere.training.recipe import DataSettings
 from tests.heads.shard_worker import warm_context
 
@@ -186,9 +187,9 @@ def test_a_real_run_of_each_measure(tmp_path: Path) -> None:
     assert 0 <= record.numbers["train accuracy"] <= 100
     pairs = train_and_measure(people("t", "triplet", *TINY), 0, tmp_path, "cpu", uncounted)
     assert "train accuracy" not in pairs.numbers  # nothing trains its prototypes
-    toy = features("f", "sphereface2", "train.batch_size=4", count=3, dim=2, steps=2)
-    drawn = train_and_measure(toy, 0, tmp_path, "cpu", uncounted)
-    assert drawn.arrays["features"].shape == (600, 2)
+    two = classes("f", "sphereface2", "train.batch_size=4", "backbone.dim=2", count=3, images=20, steps=2)
+    drawn = train_and_measure(replace(two, measure="features"), 0, tmp_path, "cpu", uncounted)
+    assert drawn.arrays["features"].shape == (60, 2)
     assert drawn.arrays["bias"].shape == (1,)
 
 

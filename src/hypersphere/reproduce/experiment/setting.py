@@ -90,13 +90,6 @@ def classes(title: str, head: str, *overrides: str, count: int = 10, images: int
     return Setting(title, (*sizes, *short, f"head.name={head}", *overrides), "classes")
 
 
-def features(title: str, head: str, *overrides: str, count: int = 6, dim: int = 3, steps: int = 600) -> Setting:
-    """Features of two or three dimensions of a few people with 200 images each."""
-    patient = f"train.log_every={steps}"  # so few prototypes lie on one side for a while: no collapse
-    toy = classes(title, head, f"backbone.dim={dim}", patient, *overrides, count=count, images=200, steps=steps)
-    return Setting(title, toy.overrides, "features")
-
-
 def unique(settings: Iterable[Setting], seeds: Sequence[int]) -> dict[str, tuple[Setting, int]]:
     """The runs that settings need, each once, by key: seed by seed, so that one cut short leaves whole seeds, and of
     each seed larger networks first, so that none of them comes last.

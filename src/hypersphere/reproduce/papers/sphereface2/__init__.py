@@ -2,6 +2,7 @@
 
 from hypersphere.reproduce.papers.sphereface2 import (
     data_sets,
+    few_people,
     illustrations,
     pocket_faces,
     real_faces,
@@ -9,4 +10,4 @@ from hypersphere.reproduce.papers.sphereface2 import (
     theorems,
 )
 
-__all__ = ["data_sets", "illustrations", "pocket_faces", "real_faces", "searches", "theorems"]
+__all__ = ["data_sets", "few_people", "illustrations", "pocket_faces", "real_faces", "searches", "theorems"]
