@@ -7,13 +7,9 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import get_args
 
+from hypersphere.core import counted
 from hypersphere.reproduce.experiment.setting_fit import FitState, SettingFit
 from hypersphere.reproduce.experiment.verdict import rounded_down
-
-
-def count_of(number: int, word: str) -> str:
-    """`1 run`, `3 runs`; nothing of none."""
-    return f"{number} {word}{'' if number == 1 else 's'}" if number else ""
 
 
 def fit_summary(fits: Sequence[SettingFit]) -> str:
@@ -24,7 +20,7 @@ def fit_summary(fits: Sequence[SettingFit]) -> str:
     runs = sum(fit.seeds for fit in known)
     counts = Counter(fit.state for fit in known)
     states = ", ".join(f"{counts[state]} {state}" for state in get_args(FitState) if counts[state])
-    parts = [f"{count_of(len(known), 'setting')}, {count_of(runs, 'run')}: {states}"]
+    parts = [f"{counted(len(known), 'setting')}, {counted(runs, 'run')}: {states}"]
     spans = []
     if accuracies := [fit.lowest_train_accuracy for fit in known if fit.lowest_train_accuracy is not None]:
         spans.append(f"lowest train accuracy {_span(rounded_down(min(accuracies)), rounded_down(max(accuracies)))} %")

@@ -5,8 +5,9 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 
+from hypersphere.core import counted
 from hypersphere.reproduce.catalogue import Entry
-from hypersphere.reproduce.fit_table import count_of, fit_rows, fit_summary, without_fit
+from hypersphere.reproduce.fit_table import fit_rows, fit_summary, without_fit
 from hypersphere.reproduce.job import find_item
 from hypersphere.reproduce.outcome import Finding
 from hypersphere.reproduce.result_file import Result
@@ -89,7 +90,7 @@ def _findings(entry: Entry, result: Result) -> list[str]:
     rows = [finding for finding in measured if finding.verdict is None]
     lines = [*_table(entry, judged), ""] if judged else []
     if rows and judged:
-        lines += _folded(f"{count_of(len(rows), 'number')} behind them, not judged", _table(entry, rows))
+        lines += _folded(f"{counted(len(rows), 'number')} behind them, not judged", _table(entry, rows))
     elif rows:
         lines += [*_table(entry, rows), ""]
     lost = [finding for finding in result.findings if not finding.measured]
@@ -110,8 +111,8 @@ def _fits(result: Result) -> list[str]:
 def not_on_record(findings: Sequence[Finding]) -> str:
     """`Not on record: 16 sentences, 26 numbers`."""
     sentences = sum(finding.verdict is not None for finding in findings)
-    counts = [count_of(sentences, "sentence"), count_of(len(findings) - sentences, "number")]
-    return f"Not on record: {', '.join(text for text in counts if text)}"
+    counts = {"sentence": sentences, "number": len(findings) - sentences}
+    return f"Not on record: {', '.join(counted(count, word) for word, count in counts.items() if count)}"
 
 
 def _reasons(findings: Sequence[Finding]) -> list[str]:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from hypersphere.core import Reporter, duration
+from hypersphere.core import Reporter, counted, duration
 from hypersphere.reproduce.catalogue import Entry
 from hypersphere.reproduce.experiment.run import Announce, Gathered, ProgressFactory, silent
 from hypersphere.reproduce.experiment.verdict import Interval, Rule, exactly, judge
@@ -53,7 +53,7 @@ class Job:
         Yields:
             what gives the reporter of a run by its number, from 0 on.
         """
-        self.announce(f"{runs} {'run' if runs == 1 else 'runs'} of {steps:,} steps")
+        self.announce(f"{counted(runs, 'run')} of {steps:,} steps")
         self.announce(f"about {duration(runs * steps * seconds_a_step())}")
         with self.progress(self.entry.id, "steps") as report:
             yield lambda run: lambda done, _: report(run * steps + done, runs * steps)

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from hypersphere.core import digest, duration
+from hypersphere.core import counted, digest, duration
 from hypersphere.data import ImageSource, Subset
 from hypersphere.distributed import World
 from hypersphere.reproduce.experiment.face_measures import measure_features, measure_rankings
@@ -65,7 +65,7 @@ def train_faces(
     plan = FacePlan({key: recipe_in_folder(setting, seed, folder) for key, (setting, seed) in left.items()})
     count, total = len(left), sum(plan.steps.values())
     more = f" ({len(known)} more are on record)" if known else ""
-    announce(f"{count} {'run' if count == 1 else 'runs'} to train on real faces, {total:,} steps in all{more}")
+    announce(f"{counted(count, 'run')} to train on real faces, {total:,} steps in all{more}")
     seconds = plan.seconds([*known.values()], jobs=jobs, device=device)
     announce(f"about {duration(seconds)} on {device} with --jobs {jobs}, after the images are decoded")
     world, options = World(device=torch.device(device)), {"workers": 1, "compile": False}

@@ -16,7 +16,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from hypersphere.core import Reporter, duration
+from hypersphere.core import Reporter, counted, duration
 from hypersphere.data import ImageSource, InMemory
 from hypersphere.distributed import World, process_pool
 from hypersphere.heads import Head
@@ -88,7 +88,7 @@ def train_runs(
     if not count:
         return Gathered(plan.records)
     found = f" ({len(plan.records)} more are in {cache})" if plan.records else ""
-    announce(f"{count} {'run' if count == 1 else 'runs'} to train, {plan.steps:,} steps in all{found}")
+    announce(f"{counted(count, 'run')} to train, {plan.steps:,} steps in all{found}")
     seconds = estimate_seconds(plan, cache, jobs=jobs, device=device)
     announce(f"about {duration(seconds)} on {device} with --jobs {jobs}")
     with progress("training", "steps") as bar:
@@ -181,13 +181,13 @@ def run_and_write(setting: Setting, seed: int, cache: Path, device: str, runner:
     """
     left = steps_of(setting, seed)
 
-    def counted(steps: int) -> None:
+    def count_down(steps: int) -> None:
         nonlocal left
         left -= steps
         count(steps)
 
     try:
-        write_record(cache, setting.key(seed), runner(setting, seed, cache, device, counted))
+        write_record(cache, setting.key(seed), runner(setting, seed, cache, device, count_down))
     except Exception as error:  # a run that breaks must not take the others with it
         return _message(error)
     finally:

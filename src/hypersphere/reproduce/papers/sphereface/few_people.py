@@ -87,10 +87,9 @@ _TWO = {steps: _two(steps) for steps in _LENGTHS}
 def two_people(evidence: Evidence) -> Outcome:
     """Fig. 2: 2-D features of two people."""
     pairs = [pair for settings in _TWO.values() for pair in itertools.pairwise(settings)]
-    panels = [setting for settings in _TWO.values() for setting in settings]
     return Outcome(
         findings=[falling(evidence, before, after) for before, after in pairs],
-        figures={"fig2": lambda: draw_features([drawn(evidence, setting, 200) for setting in panels], columns=3)},
+        figures={"fig2": lambda: draw_features([drawn(evidence, each, 200) for each in evidence.records], columns=3)},
         notes=[NOTE, f"Two people with 342 and 212 images. {_TRAINED} from the 100th step on. {_SOON}"],
     )
 
