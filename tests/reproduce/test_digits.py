@@ -16,12 +16,12 @@ from hypersphere.reproduce import Job, RunOptions, find_item, load_catalogue, ru
 from hypersphere.reproduce.experiment import measure
 from hypersphere.reproduce.experiment.digits import digits, how, plane, plane_steps
 from hypersphere.reproduce.experiment.evidence import settings_of
+from hypersphere.reproduce.experiment.feature_spread import spread
 from hypersphere.reproduce.experiment.mnist import open_digits
 from hypersphere.reproduce.experiment.record import Record
 from hypersphere.reproduce.experiment.run import Gathered, silent, train_and_measure
 from hypersphere.reproduce.papers.largest_margins.digits import ROWS, Row
 from hypersphere.reproduce.papers.normface.digits import mixed_up
-from hypersphere.reproduce.papers.sphereface.digits import spread
 from hypersphere.training.logs import TrainingReporter
 
 REAL = Path(__file__).parents[2] / "shared" / "data" / "mnist.npz"

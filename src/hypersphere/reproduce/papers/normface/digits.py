@@ -13,9 +13,9 @@ from hypersphere.geometry import normalize
 from hypersphere.plots import draw_features, new_figure
 from hypersphere.reproduce.experiment.digits import how, judge_planes, plane
 from hypersphere.reproduce.experiment.evidence import Evidence, experiment
+from hypersphere.reproduce.experiment.feature_spread import features_of
 from hypersphere.reproduce.experiment.verdict import over_seeds
 from hypersphere.reproduce.outcome import Finding, Outcome
-from hypersphere.reproduce.papers.sphereface.digits import features_of
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

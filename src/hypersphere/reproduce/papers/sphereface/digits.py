@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-import torch
-from torch import Tensor
 
 from hypersphere.evaluation import angular_fisher_score
-from hypersphere.geometry import normalize
 from hypersphere.plots import Line, Panel, draw_features, draw_panels
 from hypersphere.reproduce.experiment.digits import how, judge_planes, plane, plane_steps
 from hypersphere.reproduce.experiment.evidence import Evidence, experiment
@@ -25,8 +20,8 @@ from hypersphere.reproduce.experiment.face_records import (
     SOFTMAX,
     searched,
 )
+from hypersphere.reproduce.experiment.feature_spread import Features, features_of, spread
 from hypersphere.reproduce.experiment.mnist import open_digits
-from hypersphere.reproduce.experiment.record import Record
 from hypersphere.reproduce.experiment.record_folder import image_path, is_record_folder
 from hypersphere.reproduce.experiment.setting import Setting
 from hypersphere.reproduce.experiment.verdict import of_correlation, over_seeds
@@ -41,41 +36,8 @@ _TRIED = (
 )
 _COUNTS = (5923, 6742, 5958, 6131, 5842, 5421, 5918, 6265, 5851, 5949)
 """MNIST's training images of every digit."""
-Features = tuple[str, Tensor, Tensor]
 Array = npt.NDArray[Any]
 _A_PICTURE = "a picture, whose meaning no number of the paper decides"
-
-
-@dataclass(frozen=True)
-class Spread:
-    """How features lie: angles in degrees.
-
-    Args:
-        within: mean angle of a feature to the mean direction of its class.
-        between: smallest angle between the mean directions of two classes.
-        empty: of 2-D features, the largest sector of the plane without any class's mean direction.
-    """
-
-    within: float
-    between: float
-    empty: float
-
-
-def spread(features: Tensor, labels: Tensor) -> Spread:
-    """Measure the directions of features by class."""
-    unit = normalize(features.double(), eps=0.0)
-    means = normalize(torch.stack([unit[labels == c].mean(0) for c in range(int(labels.max()) + 1)]), eps=0.0)
-    own = (unit * means[labels]).sum(1).clamp(-1, 1).acos()
-    between = (means @ means.T).fill_diagonal_(-1).clamp(-1, 1).max().acos()
-    around = torch.atan2(means[:, 1], means[:, 0]).sort().values
-    gaps = torch.diff(torch.cat([around, around[:1] + 2 * math.pi]))
-    return Spread(*(math.degrees(float(angle)) for angle in (own.mean(), between, gaps.max())))
-
-
-def features_of(record: Record, title: str, new: str = "") -> Features:
-    """Title, features and labels of training images, or of `"new "` ones."""
-    points, labels = record.arrays[f"{new}features"], record.arrays[f"{new}labels"]
-    return title, torch.from_numpy(points).float(), torch.from_numpy(labels.astype(np.int64))
 
 
 def first_features(evidence: Evidence, settings: Sequence[Setting]) -> list[Features]:

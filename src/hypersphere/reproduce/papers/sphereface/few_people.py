@@ -3,64 +3,25 @@
 from __future__ import annotations
 
 import itertools
-import math
-from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
-from torch import Tensor
 
 from hypersphere.geometry import normalize
 from hypersphere.plots import Line, Panel, draw_features, draw_panels, draw_spheres
-from hypersphere.reproduce.experiment.evidence import Evidence, Floats, difference, experiment
+from hypersphere.reproduce.experiment.evidence import Evidence, experiment
 from hypersphere.reproduce.experiment.face_toys import NOTE, face_toy
-from hypersphere.reproduce.experiment.record import Record
+from hypersphere.reproduce.experiment.feature_spread import drawn, falling
 from hypersphere.reproduce.experiment.setting import Setting
-from hypersphere.reproduce.experiment.verdict import over_seeds
-from hypersphere.reproduce.outcome import Finding, Outcome
-from hypersphere.reproduce.papers.sphereface.digits import features_of, spread
+from hypersphere.reproduce.outcome import Outcome
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-_SHOWN = 100
 _RATE = ("optimizer.lr=0.02",)
 _TRAINED = "Batches of 32, flipped at random, SGD at 0.02; lambda of the annealing is 5"
 _SOON = "Two lengths: the shorter is about what a fit takes, and a network soon learns so few images by heart."
-
-
-def spread_ratio(record: Record) -> float:
-    """Mean angle of features to the mean direction of their class, over the smallest angle between two of these."""
-    found = spread(*features_of(record, "")[1:])
-    return found.within / found.between
-
-
-def ratios(evidence: Evidence, setting: Setting) -> Floats:
-    """`spread_ratio` of every seed; NaN where training stopped itself or is not on record."""
-    return of_seeds(evidence, setting, spread_ratio)
-
-
-def of_seeds(evidence: Evidence, setting: Setting, measure: Callable[[Record], float]) -> Floats:
-    """A number of every seed; NaN where training stopped itself or is not on record."""
-    found = [math.nan if record.stopped else measure(record) for record in evidence.records[setting]]
-    return np.array(found + [math.nan] * (len(evidence.job.seeds) - len(found)))
-
-
-def falling(evidence: Evidence, before: Setting, after: Setting) -> Finding:
-    """That the ratio is smaller for one setting than for the one before."""
-    one, two = ratios(evidence, before), ratios(evidence, after)
-    sentence = f"angles within a class over those between classes fall from {before.title} to {after.title}"
-    text = f"{one.mean():.3f}, then {two.mean():.3f}{difference(two - one, 3)}"
-    return evidence.judged(over_seeds(one - two), text, (before, after), sentence=sentence)
-
-
-def drawn(evidence: Evidence, setting: Setting, images: int = _SHOWN) -> tuple[str, Tensor, Tensor]:
-    """Title, features and labels of the first seed, so many of every class."""
-    labels = evidence.first(setting, "labels").astype(np.int64)
-    chosen = np.concatenate([np.flatnonzero(labels == c)[:images] for c in np.unique(labels)])
-    points = torch.from_numpy(evidence.first(setting, "features")[chosen])
-    return setting.title, points, torch.from_numpy(labels[chosen])
 
 
 _LENGTHS = (200, 600)

@@ -12,11 +12,11 @@ from hypersphere.geometry import normalize
 from hypersphere.plots import draw_features, draw_spheres
 from hypersphere.reproduce.experiment.evidence import Evidence, experiment
 from hypersphere.reproduce.experiment.face_toys import NOTE, face_toy
+from hypersphere.reproduce.experiment.feature_spread import drawn, falling, of_seeds
 from hypersphere.reproduce.experiment.record import Record
 from hypersphere.reproduce.experiment.setting import Setting
 from hypersphere.reproduce.experiment.verdict import over_seeds
 from hypersphere.reproduce.outcome import Finding, Outcome
-from hypersphere.reproduce.papers.sphereface.few_people import drawn, falling, of_seeds
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
