@@ -52,7 +52,7 @@ def by_setting(records: list[dict[str, Any]]) -> list[list[dict[str, Any]]]:
 
 def test_fits_of_items_on_faces_are_those_of_the_runs_on_record() -> None:
     """Mean ||x|| and the lowest train accuracy, of every row of every item."""
-    files = ("results", "searches", "features")
+    files = ("results", "searches", "features", "rankings", "biases")
     known = set()
     for group in [each for name in files for each in by_setting(runs(f"losses/{name}.jsonl"))]:
         lowest = min(run["train_accuracy"] for run in group)
@@ -145,7 +145,8 @@ def test_counts_of_runs() -> None:
     assert f"{every} runs are on record, {stopped} of which stopped." in LOSSES
     for name, part in zip(("results", "searches"), kept, strict=True):
         assert re.search(rf"losses/{name}\.jsonl\) \({len(part)}\b", LOSSES)
-    assert f"losses/features.jsonl) ({len(runs('losses/features.jsonl'))})" in LOSSES
+    for name in ("features", "rankings", "biases"):
+        assert f"losses/{name}.jsonl) ({len(runs(f'losses/{name}.jsonl'))})" in LOSSES
     assert f"\n{every} runs; [every claim" in README
     faces = runs("faces/results.jsonl")
     assert f"faces/results.jsonl), {len(faces)} of them" in FACES

@@ -205,14 +205,18 @@ def fake_record(setting: Setting, seed: int, rng: np.random.Generator) -> Record
         curves = {"CMC": 10, "template ROC": 6, "distractor ROC": 4}
         arrays |= {f"{name}, {who}": rng.random(size) for name, size in curves.items() for who in (HELD_OUT, LFW)}  # type: ignore[misc]
         return Record("x", seed, 1.0, "m", "", {"train accuracy": 99.0} | dict.fromkeys(arrays, 40.0), arrays)
+    if setting.measure == "rankings":
+        numbers = {f"{name}, {who}": rng.uniform(1, 2) for name in ("separation", "range") for who in (HELD_OUT, LFW)}
+        kinds = ("histogram same", "histogram other")
+        pairs = {f"{kind}, {who}": rng.integers(1, 50, 200) for kind in kinds for who in (HELD_OUT, LFW)}
+        return Record("x", seed, 1.0, "m", "", {"train accuracy": 99.0, **numbers}, pairs)
     if setting.measure == "people":
         names = ("pairs", "pairs mirror", "probes", "precisions", "rank-1", "rank-10")
-        numbers = {name: rng.uniform(80, 95) for name in (*names, "fisher", "logit spread", "range", "separation")}
+        numbers = {name: rng.uniform(80, 95) for name in (*names, "fisher")}
         arrays = {name: rng.random(40) < 0.9 for name in names[:2]}
-        arrays |= {"probes": rng.random(180) < 0.6, "precisions": rng.random(20), "bias": rng.normal(size=200)}  # type: ignore[dict-item]
-        arrays |= {"histogram same": histogram, "histogram other": histogram}  # type: ignore[dict-item]
+        arrays |= {"probes": rng.random(180) < 0.6, "precisions": rng.random(20)}  # type: ignore[dict-item]
         return Record("x", seed, 1.0, "m", "", numbers, arrays)
-    names = ("accuracy", "similarity", "sample margin", "class margin")  # type: ignore[assignment]
+    names = ("accuracy", "similarity", "sample margin", "class margin", "logit spread")  # type: ignore[assignment]
     numbers = {name: rng.uniform(0.1, 0.9) for name in names}
     arrays = {
         "samples": rng.random(100 * (data.identities if setting.data == "pocket" else 1)) < 0.8,
@@ -295,12 +299,12 @@ def test_the_seeds_that_trained_are_shown_and_decide_nothing() -> None:
 
 
 def test_a_failed_run_fails_its_own_item_alone() -> None:
-    job = Job(entry=load_catalogue()["sphereface2/fig5"])
+    job = Job(entry=load_catalogue()["largest-margins/table3"])
     setting, *_ = settings_of(job)
     run = find_item(job.entry.id)
     assert run is not None
     failures = {setting.key(0): "softmax, seed 0: OSError: full", "k": "another's"}
-    with pytest.raises(ValueError, match="sphereface2/fig5: 1 runs failed, first softmax, seed 0: OSError: full"):
+    with pytest.raises(ValueError, match="largest-margins/table3: 1 runs failed, first softmax, seed 0: OSError: full"):
         run(replace(job, gathered=Gathered({}, failures)))
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import json
 import tarfile
 from collections.abc import Sequence
 from dataclasses import replace
@@ -33,20 +34,24 @@ TOYS = ("sphereface/fig2", "sphereface/fig5", "sphereface2/fig7", "sphereface2/f
 RANKINGS = ("sphereface2/fig5", "largest-margins/table3", "largest-margins/table8")
 
 
-def test_similarities_of_pairs_are_summed_up() -> None:
+@pytest.mark.parametrize("repeated", [1, 5])
+def test_similarities_of_pairs_are_summed_up(repeated: int) -> None:
+    """A weight is as good as so many pairs."""
     rng = np.random.default_rng(0)
     same = np.arange(4000) % 2 == 0
     cosines = (0.1 * rng.normal(size=4000) + 0.3 * same).astype(np.float32)
-    found = measure_similarities(cosines, same)
-    own, other = cosines[same].astype(np.float64), cosines[~same].astype(np.float64)
+    times = np.where(cosines > 0.2, repeated, 1)
+    found = measure_similarities(cosines, same, times / times.sum())
+    own, other = (np.repeat(cosines[kind], times[kind]).astype(np.float64) for kind in (same, ~same))
     pooled = np.sqrt((own.var() + other.var()) / 2)
     assert found["separation"] == pytest.approx((own.mean() - other.mean()) / pooled, rel=1e-4)
-    ordered = np.sort(cosines)
-    assert found["range"] == pytest.approx(ordered[3960] - ordered[40], abs=2e-3)
+    ordered = np.sort(np.repeat(cosines, times))
+    count = len(ordered)
+    assert found["range"] == pytest.approx(ordered[int(0.99 * count)] - ordered[int(0.01 * count)], abs=2e-3)
     for name, values in (("histogram same", own), ("histogram other", other)):
-        middle = np.repeat((SIMILARITY_BINS[1:] + SIMILARITY_BINS[:-1]) / 2, found[name])
-        assert len(middle) == len(values)
-        assert middle.mean() == pytest.approx(values.mean(), abs=5e-3)
+        middles = (SIMILARITY_BINS[1:] + SIMILARITY_BINS[:-1]) / 2
+        assert found[name].sum() == pytest.approx(len(values) / count)
+        assert np.average(middles, weights=found[name]) == pytest.approx(values.mean(), abs=5e-3)
 
 
 def test_a_ranking_is_that_of_a_plain_loop() -> None:
@@ -194,13 +199,33 @@ def test_a_seed_that_is_not_on_record_leaves_sentences_undecided(name: str, fold
     assert all("2 of 3 seeds are on record" in finding.note for finding in judged)
 
 
-@pytest.mark.parametrize("name", RANKINGS)
+@pytest.mark.parametrize("name", RANKINGS[1:])
 def test_without_a_record_items_stay_with_pocket_faces(name: str, folder: Path, tmp_path: Path) -> None:
     entry = load_catalogue()[name]
     assert {each.data for each in settings_of(Job(entry=entry))} == {"pocket"}
     assert {each.data for each in settings_of(Job(entry=entry, data=tmp_path))} == {"pocket"}
     assert {each.data for each in settings_of(Job(entry=entry, data=folder, seeds=SEEDS))} == {"faces"}
     assert {each.data for each in settings_of(Job(entry=entry, data=folder, seeds=(7,)))} == {"pocket"}
+
+
+@pytest.mark.parametrize(("size", "verdict"), [(0.05, "held"), (0.5, "contradicted")])
+def test_biases_are_near_zero_against_the_logits(size: float, verdict: str, tmp_path: Path) -> None:
+    (setting,) = settings_of(Job(entry=load_catalogue()["sphereface/fig10"]))
+    file = RecordFile(tmp_path / FILES["biases"])
+    for seed in SEEDS:
+        biases = 4.0 * size * np.where(np.arange(60) < 50 + seed, 1.0, 20.0)  # most are small, a few are not
+        stored, key = {"bias": StoredArray.of(biases)}, run_key(setting.recipe(seed))
+        file.add(RunRecord("", seed, key, train_accuracy=0.99, arrays=stored, numbers={"logit spread": 4.0}))
+    write_nobody(tmp_path)
+    result = judge("sphereface/fig10", tmp_path)
+    draw(result)
+    *_, claim = result.findings
+    shares = "83.3 %, 85.0 %" if size < 0.1 else "0.0 %, 0.0 %"
+    assert (claim.ours, claim.verdict) == (f"{shares} of the biases, by seed", verdict)
+    (tmp_path / FILES["biases"]).unlink()
+    missing = judge("sphereface/fig10", tmp_path)
+    assert missing.figures == {}
+    assert {finding.ours for finding in missing.findings} == {"not measured"}
 
 
 def write_photos(path: Path, names: Sequence[str]) -> None:
@@ -242,7 +267,17 @@ def test_a_toy_leaves_the_features_of_the_people_with_most_images(photos: Path) 
     assert (record.arrays["prototypes"].shape, record.arrays["bias"].shape) == ((2, 3), (1,))
     assert np.isfinite(record.numbers["train accuracy"])
     (line,) = (photos / FILES["features"]).read_text().splitlines()
-    assert len(line) < 3000
+    assert len(line) < 4000
+    assert json.loads(line)["cell"].startswith("sphereface2, data.most_images=6, ")
+
+
+def test_biases_are_kept_beside_the_spread_of_the_logits(photos: Path) -> None:
+    (setting,) = settings_of(Job(entry=load_catalogue()["sphereface/fig10"]))
+    tiny = setting.but("tiny", *TINY, "data.validation.identities=0", "data.most_images=5", "backbone.dim=16")
+    record = gather([tiny], photos, (0,)).records[tiny.key(0)]
+    assert record.arrays["bias"].shape == (5,)
+    assert 0 < np.abs(record.arrays["bias"]).max() < 1
+    assert record.numbers["logit spread"] > 0
 
 
 def test_a_ranking_is_measured_of_the_people_held_out(photos: Path) -> None:
@@ -256,5 +291,5 @@ def test_a_ranking_is_measured_of_the_people_held_out(photos: Path) -> None:
         assert record.arrays[name].shape == (4,)
         assert record.numbers[name] == pytest.approx(100 * record.arrays[name].mean())
     assert record.arrays["histogram same, LFW"].sum() == 4
-    assert record.arrays["histogram other, held out"].sum() == 10
+    assert record.arrays["histogram other, held out"].sum() == pytest.approx(0.5)
     assert record.numbers["range, LFW"] > 0

@@ -17,6 +17,7 @@ from hypersphere.evaluation import verify_pairs
 from hypersphere.reproduce import Job, RunOptions, load_catalogue, missing, run_entry
 from hypersphere.reproduce.experiment import face_training
 from hypersphere.reproduce.experiment.evidence import Evidence, gain_of, settings_of
+from hypersphere.reproduce.experiment.face_measures import weigh_people_alike
 from hypersphere.reproduce.experiment.face_records import (
     A_SOFTMAX,
     RECORDS,
@@ -29,7 +30,6 @@ from hypersphere.reproduce.experiment.face_records import (
     faces,
     read_subjects,
     searched,
-    weigh_people_alike,
 )
 from hypersphere.reproduce.experiment.face_searches import HELD_OUT, LFW, SEARCHED
 from hypersphere.reproduce.experiment.face_training import FacePlan, recipe_in_folder
@@ -160,7 +160,7 @@ def test_where_the_faces_are_missing_runs_are_trained_and_kept(folder: Path, mon
 
 def test_a_folder_without_records_is_refused(tmp_path: Path) -> None:
     files = "faces.tar, lfw-pairs.txt, lfw112.tar"
-    wanted = rf"the faces to train on \({files}\) or runs on record \(subjects.npz, results.jsonl, .*features.jsonl\)"
+    wanted = rf"the faces to train on \({files}\) or runs on record \(subjects.npz, results.jsonl, .*biases.jsonl\)"
     with pytest.raises(ValueError, match=f"expected {wanted}; it is empty; --data docs/results/losses has runs"):
         gather([SOFTMAX], tmp_path)
     for name in ("faces-0.tar", "lfw-pairs.txt", *(f"model-{number}.onnx" for number in range(9))):

@@ -147,7 +147,6 @@ def test_people_are_measured_as_plain_loops_do(tmp_path: Path, monkeypatch: pyte
     assert arrays["precisions"][:3] == pytest.approx(precisions, abs=1e-6)
     assert numbers["pairs"] == 100 * arrays["pairs"].mean() > 80
     assert arrays["pairs mirror"].tolist() == arrays["pairs"].tolist()
-    assert arrays["histogram same"].sum() == arrays["histogram other"].sum() == 100
 
 
 def test_classes_are_measured_as_plain_loops_do(tmp_path: Path) -> None:

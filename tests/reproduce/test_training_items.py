@@ -28,24 +28,26 @@ def tiny(small: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterat
 def test_from_training_to_page_and_again(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    command = ["reproduce", "sphereface2/fig5", "--seeds", "2", "--out", str(tmp_path / "out")]
+    command = ["reproduce", "largest-margins/table3", "--seeds", "2", "--out", str(tmp_path / "out")]
     assert main(command) == 0
     text = capsys.readouterr().out
-    assert text.startswith("6 runs to train, 12 steps in all\nabout ")
-    assert "6 runs in" in text
-    assert text.index("6 runs in") < text.index("sphereface2/fig5: ")
-    assert "pairs overlap less from t = 1 to t = 2" in text
-    result = json.loads((tmp_path / "out" / "results" / "sphereface2-fig5.json").read_text())
+    assert text.startswith("26 runs to train, 52 steps in all\nabout ")
+    assert "26 runs in" in text
+    assert text.index("26 runs in") < text.index("largest-margins/table3: ")
+    assert "LM-Softmax (s = 10) is better than CE" in text
+    result = json.loads((tmp_path / "out" / "results" / "largest-margins-table3.json").read_text())
     assert result["seeds"] == [0, 1]
-    assert result["command"] == "hypersphere reproduce sphereface2/fig5 --seeds 2"
-    assert sum(finding.get("verdict") is not None for finding in result["findings"]) == 4
-    assert "6 runs of" in result["notes"][-1]
-    assert [(fit["title"], fit["seeds"], fit["steps"]) for fit in result["fits"]] == [
-        (f"t = {t}", 2, 2) for t in (1, 2, 3)
-    ]
-    assert "\n  runs: 3 settings, 6 runs: 3 did not fit; lowest train accuracy " in text
-    assert "\n  did not fit: t = 1 (" in text
-    assert "- **Expected**: With larger t the similarities" in (tmp_path / "out" / "sphereface2.md").read_text()
+    assert result["command"] == "hypersphere reproduce largest-margins/table3 --seeds 2"
+    assert sum(finding.get("verdict") is not None for finding in result["findings"]) == 15
+    assert "26 runs of" in result["notes"][-1]
+    assert len(result["fits"]) == 13
+    assert {(fit["seeds"], fit["steps"]) for fit in result["fits"]} == {(2, 2)}
+    assert "\n  runs: 13 settings, 26 runs: 13 did not fit; lowest train accuracy " in text
+    assert "\n  did not fit: CE (" in text
+    assert (
+        "- **Expected**: With a triplet loss beside it, LM-Softmax ranks"
+        in (tmp_path / "out" / "largest-margins.md").read_text()
+    )
 
     def never(*_: object) -> Record:
         raise AssertionError("trained again")
@@ -53,7 +55,7 @@ def test_from_training_to_page_and_again(
     monkeypatch.setattr(run, "train_and_measure", never)
     assert main(command) == 0
     assert "to train" not in capsys.readouterr().out
-    again = json.loads((tmp_path / "out" / "results" / "sphereface2-fig5.json").read_text())
+    again = json.loads((tmp_path / "out" / "results" / "largest-margins-table3.json").read_text())
     assert again["findings"] == result["findings"]
 
 
@@ -65,10 +67,10 @@ def test_a_failed_run_is_said(
         raise OSError("disk full")
 
     monkeypatch.setattr(run, "train_and_measure", breaks)
-    assert main(["reproduce", "sphereface2/fig5", "--out", str(tmp_path / "out")]) == 2
+    assert main(["reproduce", "largest-margins/table3", "--out", str(tmp_path / "out")]) == 2
     shown = capsys.readouterr()
-    assert "failed: t = 1, seed 0: OSError: disk full" in shown.out
-    assert "sphereface2/fig5: 3 runs failed" in shown.err
+    assert "failed: CE, seed 0: OSError: disk full" in shown.out
+    assert "largest-margins/table3: 13 runs failed" in shown.err
 
 
 @pytest.mark.parametrize(
@@ -83,5 +85,5 @@ def test_what_is_wrong_is_said(
     words: list[str], message: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("torch.cuda.is_available", lambda: False)
-    assert main(["reproduce", "sphereface2/fig5", *words, "--out", str(tmp_path)]) == 2
+    assert main(["reproduce", "largest-margins/table3", *words, "--out", str(tmp_path)]) == 2
     assert message in capsys.readouterr().err

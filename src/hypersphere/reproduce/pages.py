@@ -49,15 +49,11 @@ _RULE = (
     "are not at hand: templates, distractors and trials of the same people take their place, and the page says so.",
     "- **MNIST and CIFAR-10** ([cifar.md](../results/cifar.md)): judged from runs on record, too, with nothing chosen "
     "on the test images.",
-    "- **Pocket faces**: short runs (620 steps where a note says nothing else), most of which do not fit. Items dated "
-    "2026-11-16 record their training accuracy. Those of 2026-11-15 were judged again by this rule from what was "
-    "kept of them: intervals over people alone, or Student's over three seeds, and no training accuracy; where today's "
-    "code would give other numbers, a note says so. Later runs "
-    "with seed 0 show that A-Softmax had not fitted after 620 steps (54 % of the training images right at m = 4; "
-    "1,860 steps take it from 88.0 to 93.6 % on unseen pairs, softmax from 89.2 to 90.4 %), nor had SphereFace2 with "
-    "the paper's lambda (0.7, t = 1: from 70.0 to 90.5 %). Sentences about such runs are undecided, whichever way "
-    "their numbers point, and so are those whose result a longer run or another option turned; their notes say so. "
-    "Longer runs were made mostly where a sentence had failed, so that is no even-handed choice.",
+    "- **Pocket faces**: items whose data are not at hand, or whose runs on real ones are still to come. Short runs "
+    "(620 steps where a note says nothing else); sentences about those known not to fit are undecided, whichever way "
+    "the numbers point. Items dated 2026-11-15 were judged again by this rule from what was kept of them: intervals "
+    "over people alone, or Student's over three seeds, and no training accuracy; where today's code would give other "
+    "numbers, a note says so.",
     "",
     'Items that train have a line "The runs and their fit", which unfolds to a table: by setting the seeds, optimizer '
     "steps, train accuracy (per cent of the training images, or of 5,000 of them, right without augmentation; the mean "

@@ -1,4 +1,4 @@
-"""Figures of pocket items, in the one style."""
+"""Figures of items that train, in the one style."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import numpy as np
 
 from hypersphere.plots import COLORS, Line, Panel, draw_panels, new_figure
 from hypersphere.reproduce.experiment.evidence import Evidence
+from hypersphere.reproduce.experiment.face_measures import SIMILARITY_BINS
 from hypersphere.reproduce.experiment.measure import BINS, MARGIN_BINS, METRICS
 from hypersphere.reproduce.experiment.setting import Setting
 
@@ -56,25 +57,19 @@ def draw_margins(evidence: Evidence, groups: Sequence[tuple[str, Sequence[Settin
     return draw_panels(panels, columns=2, width=4.4)
 
 
-def draw_pairs(
-    evidence: Evidence,
-    settings: Sequence[Setting],
-    sets: Mapping[str, str] | None = None,
-    bins: np.ndarray = BINS,
-) -> Figure:
+def draw_pairs(evidence: Evidence, settings: Sequence[Setting], sets: Mapping[str, str]) -> Figure:
     """Histograms of the similarities of pairs of one person and of two, a panel per setting and set of pairs.
 
     Args:
         evidence: of the item.
         settings: whose runs are drawn.
-        sets: by the ending of the histograms' names, what a title says of a set of pairs; one set without by default.
-        bins: of the histograms.
+        sets: by the ending of the histograms' names, what a title says of a set of pairs.
     """
     panels = []
-    for ending, said in (sets or {"": ""}).items():
+    for ending, said in sets.items():
         for setting in settings:
             names = ((f"histogram same{ending}", "one person"), (f"histogram other{ending}", "two people"))
-            lines = [_histogram(evidence, setting, name, bins, label) for name, label in names]
+            lines = [_histogram(evidence, setting, name, SIMILARITY_BINS, label) for name, label in names]
             known = [line for line in lines if line is not None]
             panels.append(Panel(f"{setting.title}{said}", "cosine", "share of pairs", known))
     return draw_panels(panels, columns=len(settings))

@@ -13,6 +13,7 @@ import numpy.typing as npt
 from hypersphere.core import whole_file
 from hypersphere.core.read_arrays import read_npz
 from hypersphere.reproduce.experiment.evidence import Evidence
+from hypersphere.reproduce.experiment.face_measures import weigh_people_alike
 from hypersphere.reproduce.experiment.face_searches import PAIRS, RAW
 from hypersphere.reproduce.experiment.face_training import MEASURES, Wanted, recipe_in_folder, train_faces
 from hypersphere.reproduce.experiment.measure import METRICS
@@ -31,6 +32,7 @@ FILES = {
     "searches": SEARCHES,
     "rankings": "rankings.jsonl",
     "features": "features.jsonl",
+    "biases": "biases.jsonl",
 }
 """By the measure of a setting, where its runs are on record."""
 SETS = {"lfw": "on LFW", "pairs": "on people held out"}
@@ -81,6 +83,12 @@ LM_SOFTMAX = faces("LM-Softmax", "lm_softmax", _SLOW)
 SPHEREFACE_R = faces("SphereFace (R v0, m = 1.5)", "sphereface_r")
 SPHEREFACE2 = faces("SphereFace2", "sphereface2")
 
+LIGHT = ("data.most_images=560", "data.size=[16,16]", "backbone.name=sfnet4")
+"""SFNet-4 at 16 x 16 on the 560 people with most images: a run takes two minutes of a CPU's core, and fits."""
+LIGHT_NOTE = (
+    "The runs of this item are small enough for a CPU: SFNet-4 at 16 x 16, trained on the 560 people with most images "
+    "(at least 10 each, 13,941 in all)."
+)
 SMALL = (
     "data.most_images=200",
     "data.size=[16,16]",
@@ -238,23 +246,6 @@ def read_subjects(path: Path) -> dict[str, npt.NDArray[np.int64]]:
     if missing := [name for name in SETS if name not in found or found[name].ndim != 2 or len(found[name]) != 2]:
         raise ValueError(f"{path}: no array of two rows named {', '.join(missing)}")
     return {name: found[name].astype(np.int64) for name in (*SETS, _IMAGES) if name in found}
-
-
-def weigh_people_alike(left: npt.NDArray[np.int64], right: npt.NDArray[np.int64]) -> npt.NDArray[np.float64]:
-    """(pairs,) weights under which every person counts alike, and so do pairs of one person and pairs of two.
-
-    Pairs of one person were drawn from all there are, whose number grows with the square of a person's images.
-
-    Args:
-        left, right: (pairs,) who is on the two images.
-    """
-    same = left == right
-    people = np.stack([np.minimum(left, right), np.maximum(left, right)])
-    _, place, count = np.unique(people, axis=1, return_inverse=True, return_counts=True)
-    weights = 1 / count[place.reshape(-1)]
-    for kind in (same, ~same):
-        weights[kind] /= 2 * weights[kind].sum()
-    return np.asarray(weights, dtype=np.float64)
 
 
 def _as_record(

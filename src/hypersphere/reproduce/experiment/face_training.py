@@ -13,7 +13,7 @@ import torch
 from hypersphere.core import counted, digest, duration
 from hypersphere.data import ImageSource, Subset
 from hypersphere.distributed import World
-from hypersphere.reproduce.experiment.face_measures import measure_features, measure_rankings
+from hypersphere.reproduce.experiment.face_measures import measure_biases, measure_features, measure_rankings
 from hypersphere.reproduce.experiment.face_searches import measure_searches
 from hypersphere.reproduce.experiment.run import Announce, ProgressFactory
 from hypersphere.reproduce.experiment.run_plan import TRIED_STEPS, expected_seconds, seconds_a_step
@@ -28,6 +28,7 @@ MEASURES: Mapping[str, Measure] = {
     "searches": measure_searches,
     "rankings": measure_rankings,
     "features": measure_features,
+    "biases": measure_biases,
 }
 """What measures more of a run than its pairs."""
 Wanted = Mapping[str, tuple[Setting, int]]
@@ -73,7 +74,7 @@ def train_faces(
         shown = _AllSteps(bar, {run_key(plan.recipes[key]): steps for key, steps in plan.steps.items()})
         for measure, record in files.items():
             chosen = {key: setting for key, (setting, _) in left.items() if setting.measure == measure}
-            tasks = [Task(setting.title, plan.recipes[key], Path(place) / key) for key, setting in chosen.items()]
+            tasks = [Task(setting.cell, plan.recipes[key], Path(place) / key) for key, setting in chosen.items()]
             shown.names = [run_key(task.recipe) for task in tasks]
             more_measured = MEASURES.get(measure)
             for result in run_tasks(tasks, world, options, jobs=jobs, report=shown, measure=more_measured):

@@ -69,8 +69,6 @@ METRICS: Mapping[str, Metric] = {
     "rank-1": Metric("rank-1", "%"),
     "rank-10": Metric("rank-10", "%"),
     "fisher": Metric("angular Fisher score", digits=4),
-    "separation": _SEPARATION,
-    "range": _RANGE,
     **{f"separation, {people}": _SEPARATION for people in (HELD_OUT, LFW)},
     **{f"range, {people}": _RANGE for people in (HELD_OUT, LFW)},
     "accuracy": Metric("accuracy", "%"),
@@ -136,10 +134,6 @@ def measure_people(embed_: Embed, unseen: ImageSource) -> tuple[Numbers, Arrays]
         numbers[name] = 100 * float(result.right.mean())
         if name == "pairs":
             numbers["auc"] = 100 * result.roc.auc()
-    cosines = scores["pairs"].numpy()
-    arrays["histogram same"] = np.histogram(cosines[same], BINS)[0]
-    arrays["histogram other"] = np.histogram(cosines[~same], BINS)[0]
-    numbers |= separation_and_range(cosines, same)
     labels = unseen_labels()
     try:
         with np.errstate(invalid="ignore"):
@@ -164,20 +158,6 @@ def measure_people(embed_: Embed, unseen: ImageSource) -> tuple[Numbers, Arrays]
     for rank, estimate in ranked.cmc.items():
         numbers[f"rank-{rank}"] = 100 * estimate.value
     return numbers, arrays
-
-
-def separation_and_range(cosines: npt.NDArray[np.float32], same: npt.NDArray[np.bool_]) -> Numbers:
-    """How the similarities of pairs lie (SphereFace2 Fig. 5).
-
-    Returns:
-        `separation`, the distance of the two means over the root of the mean variance; `range`, that of 98 % of the
-        cosines.
-    """
-    low, high = np.quantile(cosines, [0.01, 0.99])
-    genuine, impostor = cosines[same], cosines[~same]
-    spread = math.sqrt((genuine.var() + impostor.var()) / 2)
-    separation = float(genuine.mean() - impostor.mean()) / spread if spread else 0.0
-    return {"separation": separation, "range": float(high - low)}
 
 
 def measure_head(head: Head) -> tuple[Numbers, Arrays]:

@@ -37,7 +37,7 @@ class Setting:
             trained on, with margins; `features`: those and the features themselves; `lengths`: those, and the longest
             over the shortest prototype after every step. Of real faces: `verification`: pairs; `searches`: templates,
             distractors and trials besides; `rankings`: similarities of pairs, and rankings of the people held out;
-            `features`: those of the images trained on.
+            `features`: those of the images trained on; `biases`: those of a classifier, beside its logits.
         data: `pocket` faces (`recipes/pocket/reproduce.toml`), `mnist` or `cifar10` (`recipes/real`), or real `faces`
             (`recipes/real/losses.toml`), whose runs are those of a record file.
 
@@ -48,6 +48,11 @@ class Setting:
     overrides: tuple[str, ...]
     measure: str = "people"
     data: str = "pocket"
+
+    @property
+    def cell(self) -> str:
+        """What the record of a run calls it: `cosface, optimizer.lr=0.02`, whatever the title."""
+        return ", ".join(self.overrides).removeprefix("head.name=")
 
     def recipe(self, seed: int) -> Recipe:
         """The resolved recipe of a seed."""
@@ -104,12 +109,3 @@ NORMFACE = ("cosface", "head.margin=0.0")
 """NormFace with a fixed s, and options: CosFace without a margin. So its prototypes start as those of the losses it is
 compared with in Largest Margins, not at NormFace's norm of 1, to which they would be brought back at every step."""
 SOFTMAX = people("softmax", "softmax")
-CENTER = people("softmax + center", "softmax", "head.add.center.weight=0.003")
-
-
-def sphereface2(
-    title: str, *more: str, balance: float = 0.97, scale: float = 40.0, margin: float = 0.4, power: float = 3.0
-) -> Setting:
-    """SphereFace2; lambda is nearer to 1 than in the paper, which suits runs of 620 steps."""
-    options = (f"head.balance={balance}", f"head.scale={scale}", f"head.margin={margin}", f"head.power={power}")
-    return people(title, "sphereface2", *options, *more)

@@ -1,17 +1,31 @@
-"""SphereFace on real faces: Fig. 6 and Tables 3, 4, 6."""
+"""SphereFace on real faces: Figs. 6, 10 and Tables 3, 4, 6."""
 
 from __future__ import annotations
 
 import itertools
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from hypersphere.plots import Panel, draw_panels
+import numpy as np
+
+from hypersphere.plots import Line, Panel, draw_panels
 from hypersphere.reproduce.experiment.drawings import curve, draw_rows
 from hypersphere.reproduce.experiment.evidence import Evidence, experiment
-from hypersphere.reproduce.experiment.face_records import A_SOFTMAX, NOTE, SOFTMAX, STEADY, better, faces, rows
+from hypersphere.reproduce.experiment.face_records import (
+    A_SOFTMAX,
+    LIGHT,
+    LIGHT_NOTE,
+    NOTE,
+    SOFTMAX,
+    STEADY,
+    better,
+    faces,
+    rows,
+)
 from hypersphere.reproduce.experiment.setting import Setting
-from hypersphere.reproduce.outcome import Outcome
+from hypersphere.reproduce.experiment.verdict import over_seeds
+from hypersphere.reproduce.outcome import NOT_MEASURED, Finding, Outcome
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -151,3 +165,41 @@ def depth(evidence: Evidence) -> Outcome:
         *missing,
     ]
     return Outcome(findings=findings, figures={"fig6": figure} if measured else {}, notes=notes)
+
+
+_BIASED = replace(SOFTMAX.but("softmax", *LIGHT), measure="biases")
+_NEAR = 0.1
+"""Times the deviation of the logits: a bias below is near zero."""
+
+
+@experiment("sphereface/fig10", [_BIASED])
+def biases(evidence: Evidence) -> Outcome:
+    """Fig. 10: the biases of the last layer."""
+    found = [record for record in evidence.records[_BIASED] if not record.stopped]
+    by_seed = [record.arrays["bias"] / record.numbers["logit spread"] for record in found]
+    shares = np.array([float((np.abs(bias) < _NEAR).mean()) for bias in by_seed])
+
+    def histogram() -> Figure:
+        bins = np.linspace(-1, 1, 81) * max(float(np.abs(bias).max()) for bias in by_seed)
+        lines = [
+            Line(f"seed {record.seed}", (bins[1:] + bins[:-1]) / 2, np.histogram(bias, bins)[0])
+            for record, bias in zip(found, by_seed, strict=True)
+        ]
+        panel = Panel("softmax, 560 people", "bias over the deviation of the logits", "people", lines)
+        return draw_panels([panel], width=5.2, height=3.4)
+
+    claim = evidence.judged(
+        over_seeds(shares - 0.5),
+        f"{', '.join(f'{100 * share:.1f} %' for share in shares)} of the biases, by seed",
+        (_BIASED,),
+        note=f"most: more than half; near zero: below {_NEAR:g} of the deviation of the logits",
+    )
+    widest = ", ".join(f"{float(bias.std()):.3f}" for bias in by_seed)
+    rows_ = [Finding(what="deviation of the biases over that of the logits, by seed", ours=widest or NOT_MEASURED)]
+    ends = [float(record.arrays["bias"].std()) for record in found]
+    how = "Biases start as those of torch's linear layer, evenly within 1 / sqrt(512) of zero, a deviation of 0.026" + (
+        f"; after training it is {sum(ends) / len(ends):.3f}." if ends else "."
+    )
+    return Outcome(
+        findings=[*rows_, claim], figures={"fig10": histogram} if found else {}, notes=[NOTE, LIGHT_NOTE, how]
+    )

@@ -4,10 +4,10 @@ from hypersphere.reproduce.papers.sphereface2 import (
     data_sets,
     few_people,
     illustrations,
-    pocket_faces,
     real_faces,
     searches,
+    similarities,
     theorems,
 )
 
-__all__ = ["data_sets", "few_people", "illustrations", "pocket_faces", "real_faces", "searches", "theorems"]
+__all__ = ["data_sets", "few_people", "illustrations", "real_faces", "searches", "similarities", "theorems"]
