@@ -11,12 +11,13 @@ from hypersphere.evaluation.statistics.paired_tests import compare_accuracy
 from hypersphere.reproduce import Entry, Job, find_item, load_catalogue
 from hypersphere.reproduce.experiment import evidence as module
 from hypersphere.reproduce.experiment import measure
-from hypersphere.reproduce.experiment.evidence import Evidence, difference, gain_of, interval, settings_of, subjects_of
+from hypersphere.reproduce.experiment.evidence import Evidence, difference, interval, settings_of, subjects_of
 from hypersphere.reproduce.experiment.face_searches import HELD_OUT, LFW, PAIRS, RAW, SEARCHED
 from hypersphere.reproduce.experiment.measure import probes, unseen_pairs
 from hypersphere.reproduce.experiment.record import Record
 from hypersphere.reproduce.experiment.run import Gathered
 from hypersphere.reproduce.experiment.setting import Setting, people, unique
+from hypersphere.reproduce.experiment.verdict import gain_of
 from hypersphere.reproduce.outcome import Finding
 
 ENTRY = Entry(id="p/table1", title="t", kind="pocket", claim="c.")

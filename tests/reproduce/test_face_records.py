@@ -4,6 +4,7 @@ import io
 import tarfile
 from collections.abc import Iterator
 from contextlib import nullcontext
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,9 +15,9 @@ from PIL import Image
 
 from hypersphere.core.stored_array import StoredArray
 from hypersphere.evaluation import verify_pairs
-from hypersphere.reproduce import Job, RunOptions, load_catalogue, missing, run_entry
+from hypersphere.reproduce import Job, RunOptions, find_item, load_catalogue, missing, run_entry
 from hypersphere.reproduce.experiment import face_training
-from hypersphere.reproduce.experiment.evidence import Evidence, gain_of, settings_of
+from hypersphere.reproduce.experiment.evidence import Evidence, settings_of
 from hypersphere.reproduce.experiment.face_measures import weigh_people_alike
 from hypersphere.reproduce.experiment.face_records import (
     A_SOFTMAX,
@@ -34,8 +35,9 @@ from hypersphere.reproduce.experiment.face_records import (
 from hypersphere.reproduce.experiment.face_searches import HELD_OUT, LFW, SEARCHED
 from hypersphere.reproduce.experiment.face_training import FacePlan, recipe_in_folder
 from hypersphere.reproduce.experiment.record import Record
-from hypersphere.reproduce.experiment.run import silent
-from hypersphere.reproduce.experiment.setting import FACE_FILES, Setting
+from hypersphere.reproduce.experiment.run import Gathered, silent
+from hypersphere.reproduce.experiment.setting import FACE_FILES, Setting, unique
+from hypersphere.reproduce.experiment.verdict import gain_of
 from hypersphere.reproduce.outcome import Finding
 from hypersphere.reproduce.papers.sphereface2.data_sets import count_people
 from hypersphere.training import RecordFile, RunRecord, SetScore, run_key
@@ -391,3 +393,25 @@ def test_what_depends_on_how_people_count_is_undecided(pairs_of_the_first: int, 
     found = evidence.better(A_SOFTMAX[2], SOFTMAX, "pairs")
     assert found.verdict == verdict
     assert ("by pairs, not people" in found.note) == (verdict == "undecided")
+
+
+@pytest.mark.parametrize(("pairs_of_the_first", "verdict"), [(2, "held"), (60, "undecided")])
+def test_a_loss_by_noise_that_depends_on_how_people_count_is_undecided(pairs_of_the_first: int, verdict: str) -> None:
+    """With noise SphereFace2 fails the first person alone, its rivals all others."""
+    job = Job(entry=load_catalogue()["sphereface2/fig10"], seeds=(0, 1))
+    people_ = np.concatenate([np.zeros(pairs_of_the_first, dtype=np.int64), np.arange(1, 30)])
+    both, records = np.stack([people_, people_]), {}
+    for key, (setting, seed) in unique(settings_of(job), job.seeds).items():
+        fails = people_ == 0 if "SphereFace2" in setting.title else people_ > 0
+        right = ~fails if "noise" in setting.title else np.ones(len(people_), dtype=bool)
+        arrays = {"lfw": right, "pairs": right, "lfw subjects": both, "pairs subjects": both}
+        arrays["pairs weights"] = weigh_people_alike(people_, people_)
+        numbers = {"train accuracy": 99.0, "lfw": 80.0, "pairs": 80.0}
+        records[key] = Record("", seed, 1.0, "", numbers=numbers, arrays=arrays)
+    run = find_item(job.entry.id)
+    assert run is not None
+    outcome = run(replace(job, gathered=Gathered(records)))
+    judged = [finding for finding in outcome.findings if finding.what.endswith("on people held out")]
+    assert len(judged) == 8
+    assert {finding.verdict for finding in judged} == {verdict}
+    assert all(("by pairs, not people" in finding.note) == (verdict == "undecided") for finding in judged)

@@ -12,20 +12,28 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from hypersphere.evaluation.statistics.bootstrap import PairWeights
 from hypersphere.reproduce.experiment import verdict as rules
 from hypersphere.reproduce.experiment.measure import METRICS, probes, unseen_pairs
 from hypersphere.reproduce.experiment.painted import NEW_IMAGES, unseen_labels
 from hypersphere.reproduce.experiment.record import Record
 from hypersphere.reproduce.experiment.setting import Setting
 from hypersphere.reproduce.experiment.setting_fit import setting_fits
-from hypersphere.reproduce.experiment.verdict import FITTED, MARGIN, Interval, Rule, Verdict, every, judge, over_seeds
+from hypersphere.reproduce.experiment.verdict import (
+    FITTED,
+    MARGIN,
+    Interval,
+    Rule,
+    Verdict,
+    every,
+    gain_of,
+    judge,
+    over_seeds,
+)
 from hypersphere.reproduce.job import Job, item
 from hypersphere.reproduce.outcome import NOT_MEASURED, Finding, Outcome
 
 Floats = npt.NDArray[np.float64]
 Subjects = tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]
-_REPLICATES = 1000
 OTHER_PEOPLE = (
     "tested on 400 other people (identities 30,000,000 and up), on whom no setting was chosen. Gains are in points, "
     "with their interval over people and runs, and every seed's own."
@@ -218,16 +226,37 @@ class Evidence:
     def _judged_gain(
         self, better: Setting, worse: Setting, outcome: str, sentence: str, rule: Rule, **chosen: Any
     ) -> Finding:
+        def gain(weighted: bool) -> Interval | None:
+            return self.gain(better, worse, outcome, **chosen, weighted=weighted)
+
+        problem = self.unfit(better, worse)
+        return self.judged_both_ways(gain, better, outcome, sentence=sentence, rule=rule, problem=problem)
+
+    def judged_both_ways(
+        self,
+        gain: Callable[[bool], Interval | None],
+        setting: Setting,
+        outcome: str,
+        *,
+        sentence: str,
+        rule: Rule = judge,
+        problem: str = "",
+    ) -> Finding:
         """A sentence about a gain; where decisions have weights, undecided unless it is decided so without them, too.
 
         The thresholds of the decisions were chosen by pairs, of which a few people have most.
+
+        Args:
+            gain: called with whether decisions count by their weights.
+            setting, outcome: whose decisions.
+            sentence, rule, problem: as of `Job.judged`.
         """
-        gain = self.gain(better, worse, outcome, **chosen)
-        text = NOT_MEASURED if gain is None else gain.text()
-        found = self.job.judged(gain, text, sentence=sentence, rule=rule, problem=self.unfit(better, worse))
-        if found.verdict == "undecided" or np.ptp(self.weights(better, outcome)) == 0:
+        by_people = gain(True)
+        text = NOT_MEASURED if by_people is None else by_people.text()
+        found = self.job.judged(by_people, text, sentence=sentence, rule=rule, problem=problem)
+        if found.verdict == "undecided" or np.ptp(self.weights(setting, outcome)) == 0:
             return found
-        by_pairs = self.gain(better, worse, outcome, **chosen, weighted=False)
+        by_pairs = gain(False)
         assert by_pairs is not None
         why = f"by pairs, not people: {by_pairs.text()}, {rule(by_pairs)}"
         return found if rule(by_pairs) == found.verdict else found.withheld(why)
@@ -270,27 +299,6 @@ class Evidence:
             note=self.unfit(best, first, last),
         )
         return [inside, ends[0]]
-
-
-def gain_of(
-    worse: Floats, better: Floats, subjects: tuple[npt.ArrayLike, npt.ArrayLike], weights: npt.ArrayLike = 1.0
-) -> Interval:
-    """The gain in points, of (seeds, decisions) each, with its interval over people and runs, paired in both.
-
-    A replicate draws people, and as many of the seeds as there are, with replacement. Decisions count by their
-    `weights`, (decisions,), or alike.
-    """
-    gain = 100 * (better - worse)
-    share = np.broadcast_to(np.asarray(weights, dtype=np.float64), gain.shape[1:])
-    generator, drawn = np.random.default_rng([0, 1]), []
-    for times in PairWeights(gain.shape[1], subjects).draws(_REPLICATES, 0):
-        mean = gain[generator.integers(len(gain), size=len(gain))].mean(0)
-        if times.any():
-            drawn.append(float(np.average(mean, weights=times * share)))
-    low, high = np.quantile(drawn, [0.025, 0.975])
-    by_seed = np.average(gain, axis=1, weights=share)
-    value, each = float(by_seed.mean()), by_seed if len(gain) > 1 else ()
-    return Interval(value, min(value, float(low)), max(value, float(high)), tuple(float(seed) for seed in each))
 
 
 @functools.cache

@@ -10,12 +10,15 @@ from typing import Literal, get_args
 import numpy as np
 import numpy.typing as npt
 
+from hypersphere.evaluation.statistics.bootstrap import PairWeights
+
 Verdict = Literal["held", "contradicted", "undecided"]
 VERDICTS: tuple[Verdict, ...] = get_args(Verdict)
 MARGIN = 0.5
 """Points of accuracy by which something may be worse and still be "at least as good"."""
 FITTED = 95.0
 """Per cent of its training images that a run must classify rightly to be a test of its loss."""
+_REPLICATES = 1000
 
 
 @dataclass(frozen=True)
@@ -109,6 +112,30 @@ def over_seeds(values: npt.ArrayLike) -> Interval | None:
     mean = float(numbers.mean())
     half = float(t.ppf(0.975, len(numbers) - 1)) * float(numbers.std(ddof=1)) / math.sqrt(len(numbers))
     return Interval(mean, mean - half, mean + half, tuple(float(number) for number in numbers))
+
+
+def gain_of(
+    worse: npt.NDArray[np.float64],
+    better: npt.NDArray[np.float64],
+    subjects: tuple[npt.ArrayLike, npt.ArrayLike],
+    weights: npt.ArrayLike = 1.0,
+) -> Interval:
+    """The gain in points, of (seeds, decisions) each, with its interval over people and runs, paired in both.
+
+    A replicate draws people, and as many of the seeds as there are, with replacement. Decisions count by their
+    `weights`, (decisions,), or alike.
+    """
+    gain = 100 * (better - worse)
+    share = np.broadcast_to(np.asarray(weights, dtype=np.float64), gain.shape[1:])
+    generator, drawn = np.random.default_rng([0, 1]), []
+    for times in PairWeights(gain.shape[1], subjects).draws(_REPLICATES, 0):
+        mean = gain[generator.integers(len(gain), size=len(gain))].mean(0)
+        if times.any():
+            drawn.append(float(np.average(mean, weights=times * share)))
+    low, high = np.quantile(drawn, [0.025, 0.975])
+    by_seed = np.average(gain, axis=1, weights=share)
+    value, each = float(by_seed.mean()), by_seed if len(gain) > 1 else ()
+    return Interval(value, min(value, float(low)), max(value, float(high)), tuple(float(seed) for seed in each))
 
 
 def of_correlation(correlation: float, count: int) -> Interval | None:

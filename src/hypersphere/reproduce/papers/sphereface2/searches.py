@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from hypersphere.reproduce.experiment.drawings import draw_rows
-from hypersphere.reproduce.experiment.evidence import Evidence, experiment, gain_of
+from hypersphere.reproduce.experiment.evidence import Evidence, experiment
 from hypersphere.reproduce.experiment.face_records import ARCFACE, COSFACE, SETS, SPHEREFACE2, faces, searched
 from hypersphere.reproduce.experiment.face_searches import HELD_OUT, LFW
 from hypersphere.reproduce.experiment.search_findings import (
@@ -17,6 +17,7 @@ from hypersphere.reproduce.experiment.search_findings import (
     search_rows,
 )
 from hypersphere.reproduce.experiment.setting import Setting
+from hypersphere.reproduce.experiment.verdict import gain_of
 from hypersphere.reproduce.outcome import Finding, Outcome
 from hypersphere.reproduce.papers.sphereface2.real_faces import CIRCLE, LOSSES, OWN, TYPES, sphereface2
 
