@@ -34,6 +34,7 @@ from hypersphere.training import (
 from hypersphere.training import loading as module
 from hypersphere.training.build import make_backbone
 from hypersphere.training.logs import read_log
+from hypersphere.training.training_data import training_source
 from tests.training.small import RECIPE, final, same
 
 
@@ -442,6 +443,17 @@ def test_label_noise_imbalance_and_most_images(path: Path, tmp_path: Path) -> No
     assert (counts[0], counts[-1]) == (8, 1)
     few = Trainer(load_recipe(path, ["data.most_images=3"]), tmp_path / "d")
     assert few.source.num_classes == 3
+
+
+def test_at_most_so_many_images_of_a_class_and_then_imbalance(path: Path) -> None:
+    whole = load_recipe(path).data
+    six, plenty = (training_source(dataclasses.replace(whole, images_per_class=count)) for count in (6, 99))
+    assert set(np.bincount(six.labels)) == {6}
+    assert (plenty.labels == training_source(whole).labels).all()
+    tail = dataclasses.replace(whole, images_per_class=6, imbalance="step", imbalance_ratio=3.0)
+    assert set(np.bincount(training_source(tail).labels)) == {6, 2}
+    with pytest.raises(ValueError, match="images_per_class=0 must be at least 1"):
+        load_recipe(path, ["data.images_per_class=0"])
 
 
 @pytest.mark.parametrize(

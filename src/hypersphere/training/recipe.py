@@ -84,6 +84,7 @@ class DataSettings:
         minority: mu, the share of small classes of `step`.
         label_noise: share of the labels of each class that are altered.
         most_images: only the so many identities with most images.
+        images_per_class: at most so many images of every class, chosen at random, before `imbalance` leaves out more.
         exclude: a list of images to leave out of training, as `hypersphere data doubtful` writes it. Which identities
             are held out for validation, and their images, stay the same.
         device: read all images once, before the run, and hold their bytes there: `cuda` for sets that fit the card,
@@ -107,6 +108,7 @@ class DataSettings:
     minority: float = 0.5
     label_noise: float = 0.0
     most_images: int | None = None
+    images_per_class: int | None = None
     exclude: str | None = None
     device: str | None = None
     validation: ValidationSettings = field(default_factory=ValidationSettings)
@@ -123,6 +125,8 @@ class DataSettings:
         check_range("label_noise", self.label_noise, 0, 1)
         check_range("identities", self.identities, 2)
         check_range("images_per_identity", self.images_per_identity, 1)
+        if self.images_per_class is not None:
+            check_range("images_per_class", self.images_per_class, 1)
         if self.source == "pocket" and self.identities * self.images_per_identity > _MOST_IMAGES:
             raise ValueError(f"identities times images_per_identity must be at most {_MOST_IMAGES:,}")
         for side in self.size:

@@ -51,6 +51,9 @@ def training_source(settings: DataSettings, source: ImageSource | None = None) -
         source = Subset(source, np.flatnonzero(~left_out))
     if settings.most_images is not None:
         source = Subset(source, _most_images(source.labels, settings.most_images))
+    if settings.images_per_class is not None:
+        counts = np.minimum(np.bincount(source.labels[source.labels >= 0]), settings.images_per_class)
+        source = Subset(source, imbalance(source.labels, counts, settings.seed))
     if settings.imbalance is not None:
         source = Subset(source, imbalance(source.labels, _counts(source, settings), settings.seed))
     if settings.label_noise:
