@@ -221,8 +221,11 @@ def fake_record(setting: Setting, seed: int, rng: np.random.Generator) -> Record
     numbers = {name: rng.uniform(0.1, 0.9) for name in names}
     arrays = {
         "samples": rng.random(100 * (data.identities if setting.data == "pocket" else 1)) < 0.8,
-        "histogram similarity": histogram,  # type: ignore[dict-item]
-        "histogram margin": histogram,  # type: ignore[dict-item]
+        **{
+            f"{images}histogram {name}": histogram  # type: ignore[dict-item]
+            for images in ("", "train ")
+            for name in ("similarity", "margin")
+        },
         "history": np.cumsum(rng.random((10, 4)), 0),
         "bias": rng.normal(size=100),  # type: ignore[dict-item]
     }

@@ -14,7 +14,7 @@ from hypersphere.core.read_arrays import read_npy
 from hypersphere.data import ArraySource, Fitted, InMemory, open_source
 
 SPLITS = ("train", "test")
-_SIZE = (32, 32)
+SIZE = (32, 32)
 
 
 def is_cifar(path: Path) -> bool:
@@ -25,24 +25,27 @@ def is_cifar(path: Path) -> bool:
 
 
 @functools.cache
-def open_objects(path: Path, folder: Path) -> tuple[ArraySource, ArraySource]:
+def open_objects(path: Path, folder: Path, size: tuple[int, int] = SIZE) -> tuple[ArraySource, ArraySource]:
     """CIFAR-10's training and test images.
 
     Args:
         path: a folder with the binary version or with `split/class/image`, or a tar archive of the latter, plain or
             with xz.
         folder: where the decoded images are kept.
+        size: height and width; the images have 32 x 32, and are resized to another.
     """
     if not path.exists():
         raise ValueError(f"{path} is missing; expected CIFAR-10 as a folder or a tar archive")
     about = path.stat()
     name = digest({"path": str(path.resolve()), "size": about.st_size, "time": about.st_mtime_ns})
+    if size != SIZE:
+        name = f"{name}-{size[0]}x{size[1]}"
     files = [[folder / f"{name}-{split}-{what}.npy" for what in ("images", "labels")] for split in SPLITS]
     if not all(file.is_file() for pair in files for file in pair):
         plain = _unpacked(path, folder / f"{name}.tar") if path.suffix == ".xz" else path
         for split, (images, labels) in zip(SPLITS, files, strict=True):
             source = open_source(plain, "tar" if plain.is_file() else "cifar", split=split)
-            held = InMemory(Fitted(source, _SIZE))
+            held = InMemory(Fitted(source, size, resize=size != SIZE))
             for file, array in ((images, held.images.permute(0, 2, 3, 1).numpy()), (labels, held.labels)):
                 with whole_file(file) as partial:
                     np.save(partial, array)

@@ -11,6 +11,7 @@ from hypersphere.plots import COLORS, Line, Panel, draw_panels, new_figure
 from hypersphere.reproduce.experiment.evidence import Evidence
 from hypersphere.reproduce.experiment.face_measures import SIMILARITY_BINS
 from hypersphere.reproduce.experiment.measure import BINS, MARGIN_BINS, METRICS
+from hypersphere.reproduce.experiment.objects import SMALL
 from hypersphere.reproduce.experiment.setting import Setting
 
 if TYPE_CHECKING:
@@ -45,16 +46,21 @@ def curve(evidence: Evidence, label: str, x: Sequence[float], settings: Sequence
 
 
 def draw_margins(evidence: Evidence, groups: Sequence[tuple[str, Sequence[Setting]]]) -> Figure:
-    """Histograms of similarities to the own prototype and of sample margins: a row of two panels per group."""
+    """Histograms of similarities to the own prototype and of sample margins: a row of two panels per group with runs.
+
+    Of small runs on CIFAR-10, whose titles say so, they are those of training images.
+    """
     panels = []
     for title, settings in groups:
+        train = "train " if title.startswith(SMALL) else ""
+        images = f"share of {'training' if train else 'new'} images"
         for name, label, bins in (
-            ("histogram similarity", "similarity to the own prototype", BINS),
-            ("histogram margin", "sample margin", MARGIN_BINS),
+            (f"{train}histogram similarity", "similarity to the own prototype", BINS),
+            (f"{train}histogram margin", "sample margin", MARGIN_BINS),
         ):
-            lines = [_histogram(evidence, setting, name, bins) for setting in settings]
-            panels.append(Panel(title, label, "share of new images", [line for line in lines if line is not None]))
-    return draw_panels(panels, columns=2, width=4.4)
+            lines = [_histogram(evidence, s, name, bins, s.title.removeprefix(SMALL)) for s in settings]
+            panels.append(Panel(title, label, images, [line for line in lines if line is not None]))
+    return draw_panels([panel for panel in panels if panel.lines] or panels, columns=2, width=4.4)
 
 
 def draw_pairs(evidence: Evidence, settings: Sequence[Setting], sets: Mapping[str, str]) -> Figure:

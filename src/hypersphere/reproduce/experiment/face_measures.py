@@ -127,6 +127,6 @@ def measure_biases(trained: Trained, sets: Sequence[UnseenPairs], device: str) -
         `bias` of every class, and the `logit spread` of `measure_fit`.
     """
     recipe = sets[0].recipe
-    fit = measure_fit(embedder(recipe, trained.backbone, device), trained.head, training_source(recipe.data))
+    fit, _ = measure_fit(embedder(recipe, trained.backbone, device), trained.head, training_source(recipe.data))
     _, arrays = measure_head(trained.head)
     return {"bias": arrays["bias"], "logit spread": fit["logit spread"]}

@@ -74,6 +74,8 @@ METRICS: Mapping[str, Metric] = {
     "accuracy": Metric("accuracy", "%"),
     "similarity": Metric("mean similarity", digits=3),
     "sample margin": Metric("mean sample margin", digits=3),
+    "train similarity": Metric("mean similarity of training images", digits=3),
+    "train sample margin": Metric("mean sample margin of training images", digits=3),
     "class margin": Metric("class margin", "degrees"),
     **{f"{name}, {people}": Metric(name, "%") for name in SEARCHED for people in (HELD_OUT, LFW)},
 }
@@ -194,9 +196,7 @@ def measure_classes(embed_: Embed, head: Head, new: ImageSource) -> tuple[Number
     """
     raw, labels = embed_(new), torch.from_numpy(np.asarray(new.labels))
     right = (logits_of(head, raw).argmax(1) == labels).numpy()
-    weight = head.weight.detach().float().cpu()
-    own = (normalize(raw) * normalize(weight)[labels]).sum(1).numpy()
-    margins = sample_margins(raw, weight, labels).float().numpy()
+    own, margins = _similarities(raw, head.weight.detach().float().cpu(), labels)
     numbers, arrays = measure_head(head)
     numbers |= {
         "accuracy": 100 * float(right.mean()),
@@ -238,21 +238,37 @@ def halved(array: npt.NDArray[Any]) -> npt.NDArray[Any]:
     return half if np.isfinite(half).all() else array
 
 
-def measure_fit(embed_: Embed, head: Head, train: ImageSource) -> Numbers:
+def measure_fit(embed_: Embed, head: Head, train: ImageSource) -> tuple[Numbers, Arrays]:
     """How well a classifier fits, over at most 5,000 training images.
 
     Returns:
-        `logit spread`, the standard deviation of the logits without their biases; `norm`, the mean of ||x||; and
-        `train accuracy` in per cent, but of losses of pairs, which train no prototypes.
+        `logit spread`, the standard deviation of the logits without their biases; `norm`, the mean of ||x||; and, but
+        of losses of pairs, which train no prototypes, `train accuracy` in per cent and `train similarity` and `train
+        sample margin` as of `measure_classes`, with their histograms, in which every class counts alike.
     """
     few = np.linspace(0, len(train) - 1, min(5000, len(train))).astype(np.int64)
-    raw = embed_(Subset(train, few))
-    spread = float((raw @ head.weight.detach().float().cpu().T).std())
-    numbers: Numbers = {"logit spread": spread, "norm": float(raw.norm(dim=1).mean())}
-    if not isinstance(head.objective, Contrastive | Triplet):
-        right = logits_of(head, raw).argmax(1).numpy() == np.asarray(train.labels)[few]
-        numbers["train accuracy"] = 100 * float(right.mean())
-    return numbers
+    raw, labels = embed_(Subset(train, few)), torch.from_numpy(np.asarray(train.labels)[few])
+    weight = head.weight.detach().float().cpu()
+    numbers: Numbers = {"logit spread": float((raw @ weight.T).std()), "norm": float(raw.norm(dim=1).mean())}
+    if isinstance(head.objective, Contrastive | Triplet):
+        return numbers, {}
+    numbers["train accuracy"] = 100 * float((logits_of(head, raw).argmax(1) == labels).float().mean())
+    own, margins = _similarities(raw, weight, labels)
+    shares = 1 / np.bincount(labels.numpy())[labels.numpy()]
+    numbers["train similarity"] = float(np.average(own, weights=shares))
+    numbers["train sample margin"] = float(np.average(margins, weights=shares))
+    return numbers, {
+        "train histogram similarity": np.histogram(own, BINS, weights=shares)[0],
+        "train histogram margin": np.histogram(margins, MARGIN_BINS, weights=shares)[0],
+    }
+
+
+def _similarities(
+    raw: Tensor, weight: Tensor, labels: Tensor
+) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.float32]]:
+    """Of every embedding the cosine to the prototype of its class, and its sample margin."""
+    own = (normalize(raw) * normalize(weight)[labels]).sum(1)
+    return own.numpy(), sample_margins(raw, weight, labels).float().numpy()
 
 
 class Mirrored:

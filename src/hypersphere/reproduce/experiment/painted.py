@@ -63,7 +63,8 @@ def training_images(data: DataSettings, folder: Path, *, new: bool = False) -> t
         new: whether other images are wanted: later ones of the same people, or the test images of MNIST and CIFAR-10.
     """
     if data.source != "pocket":
-        whole, tested = open_digits(Path(data.source)) if data.grey else open_objects(Path(data.source), folder)
+        path = Path(data.source)
+        whole, tested = open_digits(path) if data.grey else open_objects(path, folder, data.size)
         return training_source(data, whole), tested
     own = data.images_per_identity
     if not new:

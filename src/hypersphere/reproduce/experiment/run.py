@@ -258,7 +258,10 @@ def train_and_measure(
         arrays |= own_arrays
     else:
         numbers, arrays = measure.measure_classes(embed, trained.head, new)
-    numbers |= measure.measure_fit(embed, trained.head, train)
+    fit_numbers, fit_arrays = measure.measure_fit(embed, trained.head, train)
+    numbers |= fit_numbers
+    if new is not None:
+        arrays |= fit_arrays
     if setting.measure == "features":
         assert new is not None
         arrays |= measure.measure_features(embed, trained.head, train, new)

@@ -108,4 +108,3 @@ def unique(settings: Iterable[Setting], seeds: Sequence[int]) -> dict[str, tuple
 NORMFACE = ("cosface", "head.margin=0.0")
 """NormFace with a fixed s, and options: CosFace without a margin. So its prototypes start as those of the losses it is
 compared with in Largest Margins, not at NormFace's norm of 1, to which they would be brought back at every step."""
-SOFTMAX = people("softmax", "softmax")

@@ -1,4 +1,4 @@
-"""NormFace on real faces: Table 1; Fig. 8 and Table 4, where their runs are at hand."""
+"""NormFace on real faces: Fig. 8 and Table 1; Table 4, where its runs are at hand."""
 
 from __future__ import annotations
 
@@ -9,7 +9,17 @@ import numpy as np
 from hypersphere.plots import Panel, draw_panels
 from hypersphere.reproduce.experiment.drawings import curve, draw_rows
 from hypersphere.reproduce.experiment.evidence import Evidence, each, experiment
-from hypersphere.reproduce.experiment.face_records import NOTE, SETS, STEADY, better, faces, rows, searched
+from hypersphere.reproduce.experiment.face_records import (
+    LIGHT,
+    LIGHT_NOTE,
+    NOTE,
+    SETS,
+    STEADY,
+    better,
+    faces,
+    rows,
+    searched,
+)
 from hypersphere.reproduce.experiment.verdict import over_seeds
 from hypersphere.reproduce.outcome import Outcome
 from hypersphere.reproduce.papers.normface.real_faces import BOTH, by_distances
@@ -17,26 +27,27 @@ from hypersphere.reproduce.papers.normface.real_faces import BOTH, by_distances
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-WEIGHTS = (0.001, 0.01, 0.1, 1.0)
+_WEIGHTS = (0.001, 0.01, 0.1, 1.0)
 _ADDED = {"C-contrastive": "c_contrastive={{weight={}}}", "center": "center={{weight={},normalize=true}}"}
 _WEIGHTED = {
-    name: [BOTH.but(f"{name}, {w:g}", f"second.head.add={{{added.format(w)}}}") for w in WEIGHTS]
+    name: [BOTH.but(f"{name}, {w:g}", f"second.head.add={{{added.format(w)}}}", *LIGHT) for w in _WEIGHTS]
     for name, added in _ADDED.items()
 }
-FIG8 = [setting for group in _WEIGHTED.values() for setting in group]
+_FIG8 = [setting for group in _WEIGHTED.values() for setting in group]
 _TUNED = "24 epochs of softmax, then 8 of the loss named, as in Table 2."
 
 
+@experiment("normface/fig8", _FIG8)
 def loss_weights(evidence: Evidence) -> Outcome:
     """Fig. 8: accuracy against the weight of an added loss."""
-    findings = rows(evidence, {setting.title: setting for setting in FIG8})
+    findings = rows(evidence, {setting.title: setting for setting in _FIG8})
     for outcome, where in SETS.items():
         one, two = (
             np.ptp([evidence.values(setting, outcome) for setting in group], axis=0) for group in _WEIGHTED.values()
         )
         text = f"best minus worst over the weights, points, by seed: C-contrastive {each(one)}; center {each(two)}"
         said = f"accuracy changes less with the weight of C-contrastive than with that of center loss, {where}"
-        findings.append(evidence.judged(over_seeds(two - one), text, FIG8, sentence=said))
+        findings.append(evidence.judged(over_seeds(two - one), text, _FIG8, sentence=said))
 
     def figure() -> Figure:
         panels = [
@@ -44,14 +55,14 @@ def loss_weights(evidence: Evidence) -> Outcome:
                 where,
                 "weight of the added loss",
                 "accuracy, %",
-                [curve(evidence, f"softmax + {name}", WEIGHTS, group, outcome) for name, group in _WEIGHTED.items()],
+                [curve(evidence, f"softmax + {name}", _WEIGHTS, group, outcome) for name, group in _WEIGHTED.items()],
                 log_x=True,
             )
             for outcome, where in SETS.items()
         ]
         return draw_panels(panels)
 
-    return Outcome(findings=findings, figures={"fig8": figure}, notes=[NOTE, _TUNED])
+    return Outcome(findings=findings, figures={"fig8": figure}, notes=[NOTE, LIGHT_NOTE, _TUNED])
 
 
 _CENTER = searched(faces("softmax + center", "softmax", "head.add={center={weight=0.008}}", *STEADY))
