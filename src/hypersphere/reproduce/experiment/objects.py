@@ -26,7 +26,7 @@ _LENGTHS_MATTER = ("softmax", "focal")
 LM_WEIGHT = 5.0
 """On LM-Softmax, whose gradients are s times smaller than those of the others by eq. 3.5's 1/s; its optimum stays."""
 
-LIGHT = (
+_LIGHT = (
     "data.size=[16,16]",
     "augment.shift=0.0",
     "backbone.name=sfnet4",
@@ -36,6 +36,8 @@ LIGHT = (
 """SFNet-4 with BatchNorm at 16 x 16, flips alone: a run takes a minute of a CPU's core, and fits."""
 SMALL = "small: "
 """How titles of such runs begin."""
+_LIGHT_BALANCED, _LIGHT_IMBALANCED = 1000, 2000
+"""Images of every class, and of the largest one."""
 _LIGHT_STEPS = 1600
 """LM-Softmax has twice as many."""
 
@@ -48,9 +50,9 @@ NOTE = (
 
 LIGHT_NOTE = (
     "Small: runs that a CPU trains, an SFNet-4 with BatchNorm on 16 x 16 pixels and at most 1,000 images of a class "
-    "(of imbalanced classes 2,000), 1,600 steps of 128 (LM-Softmax 3,200), flips alone. Right on "
-    "about 60 % of the test images (balanced classes), they fit their training images, whose similarities and sample "
-    "margins are shown, each class counting alike."
+    "(of imbalanced classes 2,000), 1,600 steps of 128 (LM-Softmax 3,200), flips alone. Right on about 60 % of the "
+    "test images (balanced classes), they fit their training images, whose similarities and sample margins are shown, "
+    "each class counting alike."
 )
 
 
@@ -64,7 +66,7 @@ def balanced(
 ) -> Setting:
     """A loss on all of CIFAR-10 (App. C.2), or `light`; LM-Softmax, and NormFace at s = 64, for twice the steps."""
     if light:
-        return replace(_light(job, title, head, 1000, 10 * 1000, *overrides), measure=measure)
+        return replace(_light(job, title, head, _LIGHT_BALANCED, 10 * _LIGHT_BALANCED, *overrides), measure=measure)
     slow = head == "lm_softmax" or (head == "normface" and "head.scale=64.0" in overrides)
     steps = _steps(job, 10 * IMAGES, _BALANCED_BATCH) * (2 if slow and job.epochs is None else 1)
     return replace(_objects(job, title, head, steps, *overrides), measure=measure)
@@ -84,7 +86,7 @@ def imbalanced(
         overrides: further settings.
         light: small enough for a CPU.
     """
-    largest = 2000 if light else IMAGES
+    largest = _LIGHT_IMBALANCED if light else IMAGES
     counts = (long_tailed_counts if kind == "long_tailed" else step_counts)(10, largest, ratio)
     uneven = (f"data.imbalance={kind}", f"data.imbalance_ratio={ratio}", "optimizer.weight_decay=2e-4", *overrides)
     if light:
@@ -98,7 +100,7 @@ def _light(job: Job, title: str, head: str, largest: int, images: int, *override
     steps = _LIGHT_STEPS * (2 if head == "lm_softmax" else 1)
     if job.epochs is not None:
         steps = job.epochs * math.ceil(images / _IMBALANCED_BATCH)
-    small = (*LIGHT, f"data.images_per_class={largest}", f"train.batch_size={_IMBALANCED_BATCH}")
+    small = (*_LIGHT, f"data.images_per_class={largest}", f"train.batch_size={_IMBALANCED_BATCH}")
     return _objects(job, f"{SMALL}{title}", head, steps, *small, *overrides)
 
 
