@@ -222,7 +222,7 @@ def fake_record(setting: Setting, seed: int, rng: np.random.Generator) -> Record
     arrays = {
         "samples": rng.random(100 * (data.identities if setting.data == "pocket" else 1)) < 0.8,
         **{
-            f"{images}histogram {name}": histogram  # type: ignore[dict-item]
+            f"{images}histogram {name}": histogram  # type: ignore[misc]
             for images in ("", "train ")
             for name in ("similarity", "margin")
         },
