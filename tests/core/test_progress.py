@@ -1,6 +1,7 @@
 """The progress line on a terminal: one line, whatever the terminal's width."""
 
 import fcntl
+import io
 import os
 import pty
 import re
@@ -167,6 +168,20 @@ def test_a_dumb_terminal_gets_lines(monkeypatch: pytest.MonkeyPatch, now: list[f
         report(1, 2)
     terminal.show()
     assert terminal.screen.text() == ["work: 1/2 steps, 0:11 left, 11.0 s each", ""]
+
+
+def test_a_log_is_told_the_end_once(now: list[float]) -> None:
+    """Also where what comes after the last step takes its time, and is looked at often."""
+    log = io.StringIO()
+    with Progress("training", "steps", log) as report:
+        for second, done in ((11.0, 5), (12.0, 10), (12.2, 10), (12.4, 10), (13.0, 4), (14.0, 10)):
+            now[0] = second
+            report(done, 10)
+    assert [line.split(" steps")[0] for line in log.getvalue().splitlines()] == [
+        "training: 5/10",
+        "training: 10/10",
+        "training: 10/10",  # of a second stage
+    ]
 
 
 def test_a_total_that_is_not_known(now: list[float], open_terminal: Open) -> None:

@@ -135,7 +135,7 @@ class Progress:
         self.terminal = self.stream.isatty() and os.environ.get("TERM") != "dumb"
         self.interval = 0.1 if self.terminal else 10.0
         self.start = self.shown = time.monotonic()
-        self.drawn = False
+        self.drawn = self.ended = False
         self.base = 0, self.start
 
     def __enter__(self) -> Self:
@@ -155,7 +155,8 @@ class Progress:
     def __call__(self, done: int, total: int, note: str = "") -> None:
         """Show how far the work is; `note` is said besides."""
         now = time.monotonic()
-        early = now - self.shown < self.interval and (done < total or total == 0)
+        ended, self.ended = self.ended, 0 < total <= done
+        early = now - self.shown < self.interval and (ended or not self.ended)
         if self.silent or now - self.start < 2.0 or early:
             return
         self.shown = now
