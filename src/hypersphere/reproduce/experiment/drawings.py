@@ -11,8 +11,7 @@ from hypersphere.plots import COLORS, Line, Panel, draw_panels, new_figure
 from hypersphere.reproduce.experiment.evidence import Evidence
 from hypersphere.reproduce.experiment.face_measures import SIMILARITY_BINS
 from hypersphere.reproduce.experiment.measure import BINS, MARGIN_BINS, METRICS
-from hypersphere.reproduce.experiment.objects import SMALL
-from hypersphere.reproduce.experiment.setting import Setting
+from hypersphere.reproduce.experiment.setting import SMALL_TITLE, Setting
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -52,13 +51,13 @@ def draw_margins(evidence: Evidence, groups: Sequence[tuple[str, Sequence[Settin
     """
     panels = []
     for title, settings in groups:
-        train = "train " if title.startswith(SMALL) else ""
+        train = "train " if title.startswith(SMALL_TITLE) else ""
         images = f"share of {'training' if train else 'new'} images"
         for name, label, bins in (
             (f"{train}histogram similarity", "similarity to the own prototype", BINS),
             (f"{train}histogram margin", "sample margin", MARGIN_BINS),
         ):
-            lines = [_histogram(evidence, s, name, bins, s.title.removeprefix(SMALL)) for s in settings]
+            lines = [_histogram(evidence, s, name, bins, s.title.removeprefix(SMALL_TITLE)) for s in settings]
             panels.append(Panel(title, label, images, [line for line in lines if line is not None]))
     return draw_panels([panel for panel in panels if panel.lines] or panels, columns=2, width=4.4)
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from hypersphere.data import long_tailed_counts, step_counts
 from hypersphere.reproduce.experiment.record_folder import image_path
-from hypersphere.reproduce.experiment.setting import Setting
+from hypersphere.reproduce.experiment.setting import SMALL_TITLE, Setting
 from hypersphere.reproduce.job import Job
 
 IMAGES = 5000
@@ -34,8 +34,6 @@ _LIGHT = (
     "backbone.batch_norm=true",
 )
 """SFNet-4 with BatchNorm at 16 x 16, flips alone: a run takes a minute of a CPU's core, and fits."""
-SMALL = "small: "
-"""How titles of such runs begin."""
 _LIGHT_BALANCED, _LIGHT_IMBALANCED = 1000, 2000
 """Images of every class, and of the largest one."""
 _LIGHT_STEPS = 1600
@@ -58,7 +56,7 @@ LIGHT_NOTE = (
 
 def measured(name: str, size: str) -> str:
     """What a number is called in a record: of the small networks, right on few test images, that of training images."""
-    return f"train {name}" if size == SMALL and name in ("similarity", "sample margin") else name
+    return f"train {name}" if size == SMALL_TITLE and name in ("similarity", "sample margin") else name
 
 
 def balanced(
@@ -101,7 +99,7 @@ def _light(job: Job, title: str, head: str, largest: int, images: int, *override
     if job.epochs is not None:
         steps = job.epochs * math.ceil(images / _IMBALANCED_BATCH)
     small = (*_LIGHT, f"data.images_per_class={largest}", f"train.batch_size={_IMBALANCED_BATCH}")
-    return _objects(job, f"{SMALL}{title}", head, steps, *small, *overrides)
+    return _objects(job, f"{SMALL_TITLE}{title}", head, steps, *small, *overrides)
 
 
 def _steps(job: Job, images: int, batch_size: int) -> int:

@@ -22,6 +22,8 @@ FACE_FILES = (
     "data.validation.images=lfw112.tar",
 )
 """What the files of the real faces are called; a run's key knows only their names."""
+SMALL_TITLE = "small: "
+"""How titles begin of runs that a CPU trains, in items that have larger ones too."""
 _VERSION = 2
 """Raised when the same recipe trains or is measured otherwise: records of before are then not taken for new ones."""
 

@@ -12,8 +12,8 @@ from hypersphere.plots import Line, Panel, draw_panels
 from hypersphere.reproduce.experiment.drawings import draw_margins
 from hypersphere.reproduce.experiment.evidence import CLASSES, Evidence, experiment
 from hypersphere.reproduce.experiment.measure import METRICS
-from hypersphere.reproduce.experiment.objects import LIGHT_NOTE, LM_WEIGHT, NOTE, SMALL, balanced, measured
-from hypersphere.reproduce.experiment.setting import NORMFACE, Setting, classes
+from hypersphere.reproduce.experiment.objects import LIGHT_NOTE, LM_WEIGHT, NOTE, balanced, measured
+from hypersphere.reproduce.experiment.setting import NORMFACE, SMALL_TITLE, Setting, classes
 from hypersphere.reproduce.experiment.verdict import Interval, over_seeds
 from hypersphere.reproduce.job import Job
 from hypersphere.reproduce.outcome import Finding, Outcome
@@ -103,8 +103,11 @@ def fixed_prototypes(evidence: Evidence) -> Outcome:
 
 def _by_size(job: Job, loss: str, scale: float) -> dict[str, list[Setting]]:
     """By the size of the runs, a loss without and with R_sm; a whole weight was tried at the small size alone."""
-    weights = {"": _WEIGHTS[:2], SMALL: _WEIGHTS}
-    return {size: [even(job, loss, scale, weight, light=size == SMALL) for weight in weights[size]] for size in weights}
+    weights = {"": _WEIGHTS[:2], SMALL_TITLE: _WEIGHTS}
+    return {
+        size: [even(job, loss, scale, weight, light=size == SMALL_TITLE) for weight in weights[size]]
+        for size in weights
+    }
 
 
 def _moved(evidence: Evidence, label: str, loss: str, scale: float) -> Outcome:
@@ -123,9 +126,9 @@ def _moved(evidence: Evidence, label: str, loss: str, scale: float) -> Outcome:
     (plain, half), (small_plain, small_half, small_whole) = sizes.values()
     for name in names:
         large = evidence.larger(name, half, plain, sentence=f"{name} is larger with 0.5 R_sm")
-        small = measured(name, SMALL)
+        small = measured(name, SMALL_TITLE)
         control = evidence.larger(small, small_half, small_plain)
-        whole = evidence.larger(small, small_whole, small_plain, sentence=f"{SMALL}{name} is larger with 1 R_sm")
+        whole = evidence.larger(small, small_whole, small_plain, sentence=f"{SMALL_TITLE}{name} is larger with 1 R_sm")
         if control.verdict != large.verdict and whole.verdict != "undecided":
             whole = whole.withheld(f"with half of it {large.verdict} at the large size, {control.verdict} at the small")
         findings += [large, whole]

@@ -12,7 +12,7 @@ from hypersphere.reproduce.catalogue import load_catalogue
 from hypersphere.reproduce.experiment import objects
 from hypersphere.reproduce.experiment.drawings import curve, draw_margins, draw_rows
 from hypersphere.reproduce.experiment.evidence import Evidence, experiment
-from hypersphere.reproduce.experiment.setting import Setting
+from hypersphere.reproduce.experiment.setting import SMALL_TITLE, Setting
 from hypersphere.reproduce.experiment.verdict import every, judge, most, over_seeds
 from hypersphere.reproduce.job import Job
 from hypersphere.reproduce.outcome import Finding, Outcome
@@ -42,7 +42,7 @@ _OBJECTS = "s = 5 as in the paper; R_w with lambda = 0, 1, 5 and 20, of which 5 
 def imbalanced(job: Job, data: str, title: str, head: str, *options: str, size: str = "") -> Setting:
     """A loss on imbalanced CIFAR-10, at a size of `_sizes`."""
     kind, ratio = _DATA[data]
-    return objects.imbalanced(job, kind, ratio, f"{data}: {title}", head, *options, light=size == objects.SMALL)
+    return objects.imbalanced(job, kind, ratio, f"{data}: {title}", head, *options, light=size == SMALL_TITLE)
 
 
 def centred(job: Job, data: str, name: str, weight: float, size: str = "") -> Setting:
@@ -61,8 +61,8 @@ def _sizes(data: str, loss: str) -> tuple[str, ...]:
     Step imbalance has three seeds at the small one alone, and LM-Softmax does not fit at the other.
     """
     if data.startswith("step"):
-        return (objects.SMALL,)
-    return ("", objects.SMALL) if loss == "LM-Softmax" else ("",)
+        return (SMALL_TITLE,)
+    return ("", SMALL_TITLE) if loss == "LM-Softmax" else ("",)
 
 
 def _lambdas(loss: str, size: str) -> tuple[float, ...]:
@@ -85,7 +85,7 @@ def _settings(job: Job, swept: Sequence[tuple[str, str]]) -> list[Setting]:
 
 
 def _notes(evidence: Evidence) -> list[str]:
-    light = any(setting.title.startswith(objects.SMALL) for setting in evidence.records)
+    light = any(setting.title.startswith(SMALL_TITLE) for setting in evidence.records)
     return [objects.NOTE, *([objects.LIGHT_NOTE] if light else []), _OBJECTS]
 
 

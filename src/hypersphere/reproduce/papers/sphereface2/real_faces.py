@@ -19,6 +19,7 @@ from hypersphere.reproduce.experiment.face_records import (
     NOTE,
     SETS,
     SMALL,
+    SMALL_NOTE,
     SOFTMAX,
     SPHEREFACE2,
     SPHEREFACE_R,
@@ -27,7 +28,7 @@ from hypersphere.reproduce.experiment.face_records import (
     on_record,
     rows,
 )
-from hypersphere.reproduce.experiment.setting import Setting
+from hypersphere.reproduce.experiment.setting import SMALL_TITLE, Setting
 from hypersphere.reproduce.experiment.verdict import MARGIN, Interval, Verdict, gain_of, over_seeds
 from hypersphere.reproduce.outcome import Finding, Outcome
 
@@ -57,7 +58,7 @@ _PRINCIPLES = {
     "PN, EH, AM, SA": SPHEREFACE2.but("PN, EH, AM, SA"),
 }
 _SMALL_PRINCIPLES = {
-    title: setting.but(f"small: {title}", *LIGHT)
+    title: setting.but(f"{SMALL_TITLE}{title}", *LIGHT)
     for title, setting in {
         "none": _bare("none", balance=0.998214, scale=1.0),
         "PN": _bare("PN", balance=0.9964, scale=1.0),
@@ -120,7 +121,7 @@ def principles(evidence: Evidence) -> Outcome:
     _, before, after = _PRINCIPLES.values()
     findings += better(evidence, after, before, sentence="SA raises accuracy")
     for (before, after), name in zip(itertools.pairwise(_SMALL_PRINCIPLES.values()), _ADDED, strict=True):
-        findings += better(evidence, after, before, sentence=f"small: {name} raises accuracy")
+        findings += better(evidence, after, before, sentence=f"{SMALL_TITLE}{name} raises accuracy")
     findings.append(_fails_to_converge(evidence))
     steps = [*_PRINCIPLES.values(), *_SMALL_PRINCIPLES.values()]
     return Outcome(
@@ -129,9 +130,10 @@ def principles(evidence: Evidence) -> Outcome:
         notes=[
             NOTE,
             OWN,
-            "Small: SFNet-4 at 16 x 16 on the 560 people with most images, which alone had every row. lambda: "
-            "(K - 1) / K, as in the paper's first row; then 0.9964 (with 0.99 and r = 1 it collapses) and 0.99, as "
-            "without a bias 0.7 pushes every sample away from all prototypes; then 0.7.",
+            SMALL_NOTE,
+            "Every row was run at the small size alone. lambda: (K - 1) / K, as in the paper's first row; then 0.9964 "
+            "(with 0.99 and r = 1 it collapses) and 0.99, as without a bias 0.7 pushes every sample away from all "
+            "prototypes; then 0.7.",
         ],
     )
 
@@ -225,7 +227,7 @@ _SIZES = {
     m: SPHEREFACE2.but("m = 0.4") if m == 0.4 else sphereface2(f"m = {m:g}", margin=m) for m in (0.2, 0.3, 0.4, 0.5)
 }
 _TS = {t: sphereface2(f"t = {t:g}", power=t) for t in (0.3, 0.5, 0.7, 1.0, 2.0, 3.0, 5.0)}
-_SMALL_TS = {t: sphereface2("", power=t).but(f"small: t = {t:g}", *LIGHT) for t in (1.0, 2.0, 3.0, 4.0, 5.0)}
+_SMALL_TS = {t: sphereface2("", power=t).but(f"{SMALL_TITLE}t = {t:g}", *LIGHT) for t in (1.0, 2.0, 3.0, 4.0, 5.0)}
 _GROUPS = {"r": _SCALES, "m": _SIZES, "t": _TS, "t, small": _SMALL_TS}
 
 
@@ -238,7 +240,7 @@ def ablations(evidence: Evidence) -> Outcome:
         name: group for name, group in _GROUPS.items() if sum(setting.title in known for setting in group.values()) > 1
     }
     findings = rows(evidence, known)
-    for size, group in (("", _TS), ("small: ", _SMALL_TS)):
+    for size, group in (("", _TS), (SMALL_TITLE, _SMALL_TS)):
         above = [t for t in group if t > 1]
         for one, other in (*((t, 1.0) for t in above), *((3.0, t) for t in above if t != 3)):
             said = f"{size}t = {one:g} is better than t = {other:g}"
@@ -253,9 +255,11 @@ def ablations(evidence: Evidence) -> Outcome:
 
     about = (
         "Tested is what App. C says of t; of t below 1 it says nothing, and r and m are rows without a sentence. "
-        "Small: SFNet-4 at 16 x 16 on the 560 people with most images, which alone had t = 4."
+        "t = 4 was run at the small size alone."
     )
-    return Outcome(findings=findings, figures={"table11": figure} if drawn else {}, notes=[NOTE, OWN, about, *missing])
+    return Outcome(
+        findings=findings, figures={"table11": figure} if drawn else {}, notes=[NOTE, SMALL_NOTE, OWN, about, *missing]
+    )
 
 
 TYPES = {
