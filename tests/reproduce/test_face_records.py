@@ -133,7 +133,7 @@ def test_where_the_faces_are_missing_runs_are_trained_and_kept(folder: Path, mon
             shown.append((done, total, note))
 
     monkeypatch.setattr(face_training, "run_tasks", train)
-    monkeypatch.setattr(FacePlan, "_steps_of", lambda self, recipe: 4)
+    monkeypatch.setattr(FacePlan, "_steps_of", lambda self, stage: 4)
     monkeypatch.setattr(FacePlan, "_tried", lambda self, recipe, device: 2.5)
     said: list[str] = []
     records = face_runs(

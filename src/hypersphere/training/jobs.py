@@ -5,9 +5,10 @@ from __future__ import annotations
 import os
 import platform
 import queue
+import shutil
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import FIRST_COMPLETED, wait
+from concurrent.futures import FIRST_COMPLETED, Future, wait
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -17,7 +18,7 @@ import numpy.typing as npt
 import torch
 from torch import multiprocessing
 
-from hypersphere.core import digest
+from hypersphere.core import digest, staged_folder
 from hypersphere.core.stored_array import StoredArray
 from hypersphere.data import ImageSource, InMemory
 from hypersphere.distributed import World, process_pool
@@ -25,7 +26,7 @@ from hypersphere.evaluation import embed
 from hypersphere.training.finished_run import Trained, run_embedder
 from hypersphere.training.monitor import TrainingStopped
 from hypersphere.training.recipe import Recipe
-from hypersphere.training.recipe_stages import train_recipe
+from hypersphere.training.recipe_stages import SECOND, train_recipe
 from hypersphere.training.run_records import RunRecord, SetScore, run_key
 from hypersphere.training.trainer import Trainer
 from hypersphere.training.training_data import readable_source, training_source
@@ -56,6 +57,13 @@ class Prepared:
     sets: tuple[UnseenPairs, ...]
 
 
+def same_first_stages(recipes: Sequence[Recipe]) -> list[int | None]:
+    """Return for every recipe the number of the first one with the same first stage; None for that one itself."""
+    first: dict[str, int] = {}
+    found = [first.setdefault(digest(recipe.stages()[0]), number) for number, recipe in enumerate(recipes)]
+    return [None if number == own else number for own, number in enumerate(found)]
+
+
 def prepare(task: Task) -> Prepared:
     """Open what the runs of a comparison share; images of a recipe with `data.device` are held in memory.
 
@@ -74,7 +82,9 @@ def run_task(
     world: World,
     options: Mapping[str, Any],
     report: Callable[[int, int], None],
+    *,
     measure: Measure | None = None,
+    begin_from: Path | None = None,
 ) -> RunRecord:
     """Train one recipe and measure what it left behind; a run that stops itself has a record that says why.
 
@@ -85,7 +95,11 @@ def run_task(
         options: further keywords of the trainer.
         report: called as `report(step, steps)`.
         measure: measures more of the network than its pairs.
+        begin_from: folder of a run that has trained the same first stage, which is copied.
     """
+    if begin_from is not None and begin_from.is_dir() and not task.folder.exists():
+        with staged_folder(task.folder) as place:
+            shutil.copytree(begin_from, place, ignore=shutil.ignore_patterns(SECOND), dirs_exist_ok=True)
     began, recipe, device = time.monotonic(), task.recipe, world.device
     source = prepared.source
     if isinstance(source, InMemory) and recipe.data.device == "cuda":
@@ -127,15 +141,19 @@ def run_task(
 
 @dataclass
 class _Steps:
-    """Hands the trainer's progress on."""
+    """Hands the trainer's progress on: the steps done here, of all stages so far, not those that were done before."""
 
     report: Callable[[int, int], None]
+    done: int = 0
+    last: int = 0
 
     def begin(self, done: int) -> None:
-        pass
+        self.last = done
 
     def __call__(self, done: int, total: int, note: str = "") -> None:
-        self.report(done, total)
+        self.done += done - self.last
+        self.last = done
+        self.report(self.done, self.done + total - done)
 
 
 @torch.no_grad()
@@ -172,7 +190,7 @@ def run_tasks(
     report: Report | None = None,
     measure: Measure | None = None,
 ) -> Iterator[RunRecord]:
-    """Train every task; records come as they are ready.
+    """Train every task; records come as they are ready. A first stage that several of them begin with is trained once.
 
     Args:
         tasks: the runs.
@@ -187,14 +205,20 @@ def run_tasks(
         key = digest(task.recipe.data)
         if key not in shared:
             shared[key] = prepare(task)
+    firsts = same_first_stages([task.recipe for task in tasks]) if world.size == 1 else [None] * len(tasks)
     if jobs == 1:
         for number, task in enumerate(tasks):
-            prepared = shared[digest(task.recipe.data)]
-            yield run_task(task, prepared, world, options, _numbered(report, number), measure)
+            prepared, first = shared[digest(task.recipe.data)], _folder(tasks, firsts[number])
+            steps = _numbered(report, number)
+            yield run_task(task, prepared, world, options, steps, measure=measure, begin_from=first)
         return
     if world.size > 1:
         raise ValueError(f"jobs={jobs}: runs that {world.size} processes share are trained one after another")
-    yield from _in_processes(tasks, _Worker(shared, options, str(world.device), jobs, measure), report)
+    yield from _in_processes(tasks, firsts, _Worker(shared, options, str(world.device), jobs, measure), report)
+
+
+def _folder(tasks: Sequence[Task], number: int | None) -> Path | None:
+    return None if number is None else tasks[number].folder
 
 
 def _numbered(report: Report | None, number: int) -> Callable[[int, int], None]:
@@ -224,7 +248,7 @@ class _Worker:
 _worker: _Worker | None = None
 
 
-def _work(number: int, task: Task) -> RunRecord:
+def _work(number: int, task: Task, begin_from: Path | None) -> RunRecord:
     worker, told = _worker, 0.0
     assert worker is not None
 
@@ -234,20 +258,34 @@ def _work(number: int, task: Task) -> RunRecord:
             told = time.monotonic()
             worker.steps.put((number, done, total))
 
-    world = World(device=torch.device(worker.device))
-    return run_task(task, worker.shared[digest(task.recipe.data)], world, worker.options, report, worker.measure)
+    world, prepared = World(device=torch.device(worker.device)), worker.shared[digest(task.recipe.data)]
+    return run_task(task, prepared, world, worker.options, report, measure=worker.measure, begin_from=begin_from)
 
 
-def _in_processes(tasks: Sequence[Task], worker: _Worker, report: Report | None) -> Iterator[RunRecord]:
-    """Runs that an interruption ends go on from their checkpoints when they are asked for again."""
+def _in_processes(
+    tasks: Sequence[Task], firsts: Sequence[int | None], worker: _Worker, report: Report | None
+) -> Iterator[RunRecord]:
+    """A run whose first stage another one trains (`firsts`) begins when that one has ended.
+
+    Runs that an interruption ends go on from their checkpoints when they are asked for again.
+    """
     worker.steps = multiprocessing.get_context("spawn").Queue()
     with process_pool(worker.jobs, worker.begin) as pool:
-        left = {pool.submit(_work, number, task) for number, task in enumerate(tasks)}
-        while left:
-            done, left = wait(left, timeout=0.5, return_when=FIRST_COMPLETED)
+        running: dict[Future[RunRecord], int] = {}
+
+        def begin_after(first: int | None) -> None:
+            for number, task in enumerate(tasks):
+                if firsts[number] == first:
+                    running[pool.submit(_work, number, task, _folder(tasks, first))] = number
+
+        begin_after(None)
+        while running:
+            done, _ = wait(running, timeout=0.5, return_when=FIRST_COMPLETED)
             _drain(worker.steps, report)
             for future in done:
-                yield future.result()
+                number, record = running.pop(future), future.result()
+                begin_after(number)
+                yield record
 
 
 def _drain(steps: Any, report: Report | None) -> None:

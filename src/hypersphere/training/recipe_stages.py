@@ -11,6 +11,8 @@ from hypersphere.training.recipe import Recipe
 from hypersphere.training.trainer import Trainer
 
 Making = Callable[[Recipe, Path], Trainer]
+SECOND = "second"
+"""The folder of the second stage, in that of the first."""
 
 
 def train_recipe(
@@ -31,5 +33,5 @@ def train_recipe(
     first, *rest = recipe.stages()
     trained = make(first, folder).run(progress)
     for stage in rest:
-        trained = make(stage, folder / "second").run(progress)
+        trained = make(stage, folder / SECOND).run(progress)
     return trained

@@ -20,7 +20,7 @@ from hypersphere.reproduce.experiment.run_plan import TRIED_STEPS, expected_seco
 from hypersphere.reproduce.experiment.setting import FACE_FILES, Setting
 from hypersphere.training import Recipe, RecordFile, RunRecord, Task, load_recipe, run_key, run_tasks
 from hypersphere.training.build import make_batches, total_steps
-from hypersphere.training.jobs import Measure, machine_name
+from hypersphere.training.jobs import Measure, machine_name, same_first_stages
 from hypersphere.training.logs import TrainingReporter
 from hypersphere.training.training_data import training_source
 
@@ -63,27 +63,29 @@ def train_faces(
         folder: of the faces.
         jobs, device, progress, announce: as of `train_runs`.
     """
-    plan = FacePlan({key: recipe_in_folder(setting, seed, folder) for key, (setting, seed) in left.items()})
-    count, total = len(left), sum(plan.steps.values())
+    recipes: dict[str, dict[str, Recipe]] = {}
+    for key, (setting, seed) in left.items():
+        recipes.setdefault(setting.measure, {})[key] = recipe_in_folder(setting, seed, folder)
+    plans = {measure: FacePlan(chosen) for measure, chosen in recipes.items()}
+    steps = {run_key(plan.recipes[key]): each for plan in plans.values() for key, each in plan.steps.items()}
     more = f" ({len(known)} more are on record)" if known else ""
-    announce(f"{counted(count, 'run')} to train on real faces, {total:,} steps in all{more}")
-    seconds = plan.seconds([*known.values()], jobs=jobs, device=device)
+    announce(f"{counted(len(left), 'run')} to train on real faces, {sum(steps.values()):,} steps in all{more}")
+    seconds = sum(plan.seconds([*known.values()], jobs=jobs, device=device) for plan in plans.values())
     announce(f"about {duration(seconds)} on {device} with --jobs {jobs}, after the images are decoded")
     world, options = World(device=torch.device(device)), {"workers": 1, "compile": False}
     with tempfile.TemporaryDirectory() as place, progress("training", "steps") as bar:
-        shown = _AllSteps(bar, {run_key(plan.recipes[key]): steps for key, steps in plan.steps.items()})
-        for measure, record in files.items():
-            chosen = {key: setting for key, (setting, _) in left.items() if setting.measure == measure}
-            tasks = [Task(setting.cell, plan.recipes[key], Path(place) / key) for key, setting in chosen.items()]
+        shown = _AllSteps(bar, steps)
+        for measure, plan in plans.items():
+            tasks = [Task(left[key][0].cell, recipe, Path(place) / key) for key, recipe in plan.recipes.items()]
             shown.names = [run_key(task.recipe) for task in tasks]
             more_measured = MEASURES.get(measure)
             for result in run_tasks(tasks, world, options, jobs=jobs, report=shown, measure=more_measured):
-                record.add(result)
+                files[measure].add(result)
                 shown.finish(result.recipe)
 
 
 class FacePlan:
-    """The steps of runs on real faces, and about how long they take.
+    """The steps of runs on real faces, and about how long they take; a first stage that several share counts once.
 
     Args:
         recipes: of the runs, by key.
@@ -92,7 +94,11 @@ class FacePlan:
     def __init__(self, recipes: Mapping[str, Recipe]) -> None:
         self.recipes = recipes
         self._sources: dict[str, ImageSource] = {}
-        self.steps = {key: self._steps_of(recipe) for key, recipe in recipes.items()}
+        firsts = same_first_stages([*recipes.values()])
+        self.steps = {
+            key: sum(self._steps_of(stage) for stage in recipe.stages()[0 if first is None else 1 :])
+            for (key, recipe), first in zip(recipes.items(), firsts, strict=True)
+        }
 
     def _source(self, recipe: Recipe) -> ImageSource:
         name = digest(recipe.data)
@@ -100,9 +106,8 @@ class FacePlan:
             self._sources[name] = training_source(recipe.data)
         return self._sources[name]
 
-    def _steps_of(self, recipe: Recipe) -> int:
-        source = self._source(recipe)
-        return sum(total_steps(stage, make_batches(stage, source, World())) for stage in recipe.stages())
+    def _steps_of(self, stage: Recipe) -> int:
+        return total_steps(stage, make_batches(stage, self._source(stage), World()))
 
     def seconds(self, known: list[tuple[Setting, RunRecord]], *, jobs: int, device: str) -> float:
         """Return about how long the runs take, see `expected_seconds`; runs of this machine tell, or a few steps."""
@@ -110,7 +115,7 @@ class FacePlan:
         told = [
             (setting.recipe(run.seed), run.seconds / run.steps)
             for setting, run in known
-            if run.machine == here and run.steps and not run.stopped
+            if run.machine == here and run.steps and not run.stopped and not setting.recipe(run.seed).second
         ]
         left = [(recipe, self.steps[key], partial(self._tried, recipe, device)) for key, recipe in self.recipes.items()]
         return expected_seconds(told, left, jobs=jobs)
