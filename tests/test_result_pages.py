@@ -52,7 +52,7 @@ def by_setting(records: list[dict[str, Any]]) -> list[list[dict[str, Any]]]:
 
 def test_fits_of_items_on_faces_are_those_of_the_runs_on_record() -> None:
     """Mean ||x|| and the lowest train accuracy, of every row of every item."""
-    files = ("results", "searches", "features", "rankings", "biases")
+    files = ("results", "searches", "features", "rankings", "margins", "biases")
     known = set()
     for group in [each for name in files for each in by_setting(runs(f"losses/{name}.jsonl"))]:
         lowest = min(run["train_accuracy"] for run in group)
@@ -67,7 +67,7 @@ def test_fits_of_items_on_faces_are_those_of_the_runs_on_record() -> None:
 
 @pytest.mark.parametrize(
     ("page", "names", "rows"),
-    [(LOSSES, ("losses/results.jsonl", "losses/searches.jsonl"), 96), (FACES, ("faces/results.jsonl",), 11)],
+    [(LOSSES, ("losses/results.jsonl", "losses/searches.jsonl"), 100), (FACES, ("faces/results.jsonl",), 11)],
     ids=["losses", "faces"],
 )
 def test_accuracies_of_a_row_are_of_one_setting(page: str, names: tuple[str, ...], rows: int) -> None:
@@ -78,7 +78,8 @@ def test_accuracies_of_a_row_are_of_one_setting(page: str, names: tuple[str, ...
             [100 * run["scores"][title]["accuracy"] for run in group] for title in ("lfw-pairs", "held-out identities")
         ]
         known.add(tuple(printed(each) for each in scores))
-    found = [tuple(MEAN.findall(line)) for line in page.splitlines() if len(MEAN.findall(line)) == 2]
+    per_cents = [[mean for mean in MEAN.findall(line) if re.search(r"\.\d\d$", mean)] for line in page.splitlines()]
+    found = [tuple(means) for means in per_cents if len(means) == 2]
     assert len(found) == rows
     assert [row for row in found if row not in known] == []
 
@@ -97,6 +98,32 @@ def test_rows_of_searches_are_of_one_setting() -> None:
     rows = [line.split("|")[2:7] for line in table.splitlines()[2:] if line]
     found = [tuple(re.findall(r"\d+\.\d", " ".join(row))) for row in rows]
     assert len(found) == 39
+    assert [row for row in found if row not in known] == []
+
+
+def test_rows_of_rankings_and_of_margins_are_of_one_setting() -> None:
+    """Means over seeds in which every person counts alike, and the least fit."""
+    known = set()
+    for file, names, digits in (
+        ("rankings", ("precisions", "rank-1", "rank-10"), 2),
+        ("margins", ("train similarity", "train sample margin"), 3),
+    ):
+        groups = defaultdict(list)
+        for run in RecordFile(RESULTS / "losses" / f"{file}.jsonl").records.values():
+            groups[run.cell].append(run)
+        for group in groups.values():
+            columns = [
+                [
+                    run.numbers[name] if name in run.numbers else 100 * float(run.arrays[name].array().mean())
+                    for run in group
+                ]
+                for name in names
+            ]
+            lowest = min(100 * (run.train_accuracy or 0) for run in group)
+            known.add(" | ".join([*(printed(column, digits) for column in columns), f"{lowest:.1f}"]))
+    tables = LOSSES[LOSSES.index("| | mAP, %") : LOSSES.index("### Biases of softmax")]
+    found = [line.split(" | ", 1)[1].removesuffix(" |") for line in tables.splitlines() if MEAN.search(line)]
+    assert len(found) == 17 + 5
     assert [row for row in found if row not in known] == []
 
 
@@ -137,7 +164,7 @@ def test_rows_of_cifar_are_of_one_setting() -> None:
     tables += page[page.index("| small, balanced |") : page.index("| claim, a whole weight")]
     tables += page[page.index("| small, step 100 |") : page.index("| claim (Figs. 7, 8, 12")]
     found = [tuple(MEAN.findall(line)[:2]) for line in tables.splitlines() if MEAN.search(line)]
-    assert len(found) == 80
+    assert len(found) == 84
     assert [row for row in found if row not in known] == []
 
 
@@ -147,7 +174,7 @@ def test_counts_of_runs() -> None:
     assert f"{every} runs are on record, {stopped} of which stopped." in LOSSES
     for name, part in zip(("results", "searches"), kept, strict=True):
         assert re.search(rf"losses/{name}\.jsonl\) \({len(part)}\b", LOSSES)
-    for name in ("features", "rankings", "biases"):
+    for name in ("features", "rankings", "margins", "biases"):
         assert f"losses/{name}.jsonl) ({len(runs(f'losses/{name}.jsonl'))})" in LOSSES
     assert f"\n{every} runs; [every claim" in README
     faces = runs("faces/results.jsonl")

@@ -23,26 +23,14 @@ from hypersphere.reproduce.experiment.run import Gathered, silent, train_and_mea
 from hypersphere.reproduce.papers.largest_margins.digits import ROWS, Row
 from hypersphere.reproduce.papers.normface.digits import mixed_up
 from hypersphere.training.logs import TrainingReporter
+from tests.reproduce.bars import write_bars
 
 REAL = Path(__file__).parents[2] / "shared" / "data" / "mnist.npz"
 
 
-def bars(count: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
-    """Ten classes: a bright bar at one of ten heights, under noise."""
-    random = np.random.default_rng(seed)
-    labels = np.arange(count) % 10
-    images = random.integers(0, 60, (count, 28, 28))
-    for image, label in zip(images, labels, strict=True):
-        image[2 * label + 4 : 2 * label + 7, 4:24] += 180
-    return images.astype(np.uint8), labels.astype(np.uint8)
-
-
 @pytest.fixture
 def file(tmp_path: Path) -> Path:
-    path = tmp_path / "bars.npz"
-    (train, train_labels), (test, test_labels) = bars(300, 0), bars(100, 1)
-    np.savez(path, train_images=train, train_labels=train_labels, test_images=test, test_labels=test_labels)
-    return path
+    return write_bars(tmp_path / "bars.npz")
 
 
 def test_both_layouts_are_read(file: Path, tmp_path: Path) -> None:

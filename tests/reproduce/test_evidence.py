@@ -1,7 +1,6 @@
 """Judging: gains with intervals, sentences that hold and that do not, on records made by hand."""
 
 import math
-from collections.abc import Iterator
 from dataclasses import replace
 
 import numpy as np
@@ -9,23 +8,21 @@ import pytest
 
 from hypersphere.evaluation.statistics.paired_tests import compare_accuracy
 from hypersphere.reproduce import Entry, Job, find_item, load_catalogue
-from hypersphere.reproduce.experiment import evidence as module
-from hypersphere.reproduce.experiment import measure
-from hypersphere.reproduce.experiment.evidence import Evidence, difference, interval, settings_of, subjects_of
+from hypersphere.reproduce.experiment.evidence import Evidence, difference, interval, settings_of
 from hypersphere.reproduce.experiment.face_searches import HELD_OUT, LFW, PAIRS, RAW, SEARCHED
-from hypersphere.reproduce.experiment.measure import probes, unseen_pairs
 from hypersphere.reproduce.experiment.record import Record
 from hypersphere.reproduce.experiment.run import Gathered
-from hypersphere.reproduce.experiment.setting import Setting, people, unique
+from hypersphere.reproduce.experiment.setting import Setting, unique
 from hypersphere.reproduce.experiment.verdict import gain_of
 from hypersphere.reproduce.outcome import Finding
+from tests.reproduce.bars import classifier
 
-ENTRY = Entry(id="p/table1", title="t", kind="pocket", claim="c.")
-GOOD, BAD, DEAD = people("good", "softmax"), people("bad", "normface"), people("dead", "coco")
+ENTRY = Entry(id="p/table1", title="t", kind="real", needs="MNIST", claim="c.")
+GOOD, BAD, DEAD = classifier("good", "softmax"), classifier("bad", "normface"), classifier("dead", "coco")
 
 
 _FEW = 2000
-"""Pairs that tests judge: enough for an interval."""
+"""Decisions that tests judge: enough for an interval."""
 
 
 def evidence(good: float = 0.9, bad: float = 0.8, seeds: int = 3) -> Evidence:
@@ -39,15 +36,6 @@ def evidence(good: float = 0.9, bad: float = 0.8, seeds: int = 3) -> Evidence:
         ]
     records[DEAD] = [Record("x", seed, 1.0, stopped="polar collapse") for seed in range(seeds)]
     return Evidence(Job(entry=ENTRY, seeds=tuple(range(seeds))), records)
-
-
-@pytest.fixture
-def few_pairs(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """2,000 pairs of unseen people instead of 12,000."""
-    module._unseen_subjects.cache_clear()
-    monkeypatch.setattr(measure, "PAIRS", _FEW)
-    yield
-    module._unseen_subjects.cache_clear()
 
 
 def test_a_gain_is_the_difference_of_means_in_points() -> None:
@@ -74,7 +62,6 @@ def test_the_interval_of_a_gain_is_over_people_and_over_runs() -> None:
     assert three.half_width > 1.2 * alone.half_width
 
 
-@pytest.mark.usefixtures("few_pairs")
 def test_better_and_not_better() -> None:
     found = evidence()
     won = found.better(GOOD, BAD)
@@ -88,7 +75,6 @@ def test_better_and_not_better() -> None:
     assert found.better(GOOD, GOOD, equal=True).verdict == "held"
 
 
-@pytest.mark.usefixtures("few_pairs")
 def test_a_run_that_stopped_decides_nothing() -> None:
     found = evidence()
     row = found.row(DEAD, "pairs")
@@ -100,7 +86,6 @@ def test_a_run_that_stopped_decides_nothing() -> None:
         found.first(DEAD, "features")
 
 
-@pytest.mark.usefixtures("few_pairs")
 @pytest.mark.parametrize(("share", "verdict"), [(94.9, "undecided"), (94.98, "undecided"), (95.0, "held")])
 def test_a_run_that_did_not_fit_decides_nothing(share: float, verdict: str) -> None:
     found = evidence()
@@ -122,10 +107,9 @@ def test_larger_needs_an_interval_over_seeds() -> None:
     assert evidence(seeds=1).larger("pairs", GOOD, BAD).verdict == "undecided"
 
 
-@pytest.mark.usefixtures("few_pairs")
 def test_the_best_must_be_inside() -> None:
     found = evidence()
-    other = people("other", "arcface")
+    other = classifier("other", "arcface")
     found.records[other] = evidence(0.7).records[GOOD]  # type: ignore[index]
 
     def inside(*settings: Setting) -> list[Finding]:
@@ -138,9 +122,8 @@ def test_the_best_must_be_inside() -> None:
     assert inside(GOOD, DEAD, BAD)[0].verdict == "undecided"
 
 
-@pytest.mark.usefixtures("few_pairs")
 def test_the_best_is_chosen_by_other_decisions_than_it_is_judged_by() -> None:
-    found, third = evidence(), people("third", "arcface")
+    found, third = evidence(), classifier("third", "arcface")
     found.records[third] = [replace(record, numbers={"lfw": 70.0, "pairs": 80.0}) for record in found.records[BAD]]  # type: ignore[index]
     for setting, lfw in ((GOOD, 60.0), (BAD, 50.0)):
         found.records[setting] = [  # type: ignore[index]
@@ -175,25 +158,16 @@ def test_an_interval_of_per_cents_stays_within_them() -> None:
     assert found.row(GOOD, "pairs").ours.endswith(" to 100.00)")
 
 
-def test_decisions_know_their_people() -> None:
-    left, right = subjects_of(GOOD, "pairs")
-    _, _, same = unseen_pairs()
-    assert ((left == right) == same).all()
-    assert len(subjects_of(GOOD, "probes")[0]) == len(probes()) == 3600
-    assert len(subjects_of(GOOD, "precisions")[0]) == 400
-
-
 ITEMS = [
     entry.id
     for entry in load_catalogue().entries.values()
-    if find_item(entry.id) is not None
-    and (entry.kind == "pocket" or (entry.kind == "real" and "docs/results/" in entry.needs))
+    if find_item(entry.id) is not None and entry.kind == "real" and "docs/results/" in entry.needs
 ]
 
 
 def fake_record(setting: Setting, seed: int, rng: np.random.Generator) -> Record:
     """A record with everything that any item asks for, at random."""
-    data, dim = setting.recipe(seed).data, setting.recipe(seed).backbone["dim"]
+    dim = setting.recipe(seed).backbone["dim"]
     histogram = rng.integers(1, 50, 80)
     if setting.measure == "verification":
         arrays = {"lfw": rng.random(40) < 0.9, "pairs": rng.random(60) < 0.9}
@@ -210,17 +184,15 @@ def fake_record(setting: Setting, seed: int, rng: np.random.Generator) -> Record
         numbers = {f"{name}, {who}": rng.uniform(1, 2) for name in ("separation", "range") for who in (HELD_OUT, LFW)}
         kinds = ("histogram same", "histogram other")
         pairs = {f"{kind}, {who}": rng.integers(1, 50, 200) for kind in kinds for who in (HELD_OUT, LFW)}
-        return Record("x", seed, 1.0, "m", "", {"train accuracy": 99.0, **numbers}, pairs)
-    if setting.measure == "people":
-        names = ("pairs", "pairs mirror", "probes", "precisions", "rank-1", "rank-10")
-        numbers = {name: rng.uniform(80, 95) for name in (*names, "fisher")}
-        arrays = {name: rng.random(40) < 0.9 for name in names[:2]}
-        arrays |= {"probes": rng.random(180) < 0.6, "precisions": rng.random(20)}  # type: ignore[dict-item]
-        return Record("x", seed, 1.0, "m", "", numbers, arrays)
-    names = ("accuracy", "similarity", "sample margin", "class margin", "logit spread")  # type: ignore[assignment]
+        ranked = {name: rng.random(40) for name in ("precisions", "rank-1", "rank-10")}
+        people = {f"{name} subjects": np.tile(np.arange(40), (2, 1)) for name in ranked}
+        numbers |= {name: 100 * values.mean() for name, values in ranked.items()}
+        return Record("x", seed, 1.0, "m", "", {"train accuracy": 99.0, **numbers}, {**pairs, **ranked, **people})
+    margins = ("similarity", "sample margin", "train similarity", "train sample margin")
+    names = ("accuracy", *margins, "class margin", "logit spread")
     numbers = {name: rng.uniform(0.1, 0.9) for name in names}
     arrays = {
-        "samples": rng.random(100 * (data.identities if setting.data == "pocket" else 1)) < 0.8,
+        "samples": rng.random(100) < 0.8,
         **{
             f"{images}histogram {name}": histogram  # type: ignore[misc]
             for images in ("", "train ")
@@ -232,7 +204,7 @@ def fake_record(setting: Setting, seed: int, rng: np.random.Generator) -> Record
     if setting.measure == "lengths":
         arrays |= {"lengths": 1 + rng.random(500)}  # type: ignore[dict-item]
     if setting.measure == "features":
-        count = 10 if setting.data == "mnist" else data.most_images or data.identities
+        count = setting.recipe(seed).data.most_images or 10
         labels = np.repeat(np.arange(count), 200)
         arrays |= {"prototypes": rng.normal(size=(count, dim)).astype(np.float32)}
         for new in ("", "new "):
@@ -241,7 +213,6 @@ def fake_record(setting: Setting, seed: int, rng: np.random.Generator) -> Record
     return Record("x", seed, 1.0, "m", "", numbers, arrays)
 
 
-@pytest.mark.usefixtures("small")
 @pytest.mark.parametrize("stopped", [False, True], ids=["trained", "stopped"])
 @pytest.mark.parametrize("name", ITEMS)
 def test_every_item_judges_what_it_is_given(name: str, stopped: bool) -> None:
@@ -267,7 +238,6 @@ def test_every_item_judges_what_it_is_given(name: str, stopped: bool) -> None:
             draw()
 
 
-@pytest.mark.usefixtures("small")
 def test_the_crash_of_a_rival_is_no_win() -> None:
     """Label noise: where ArcFace falls to chance, SphereFace2 has won nothing."""
     job = Job(entry=load_catalogue()["sphereface2/fig10"], seeds=(0, 1))
@@ -287,7 +257,6 @@ def test_the_crash_of_a_rival_is_no_win() -> None:
         assert finding.note == "a run has 52.0 % of the pairs right: a crash decides nothing"
 
 
-@pytest.mark.usefixtures("few_pairs")
 def test_the_seeds_that_trained_are_shown_and_decide_nothing() -> None:
     """A stopped seed leaves the gain of the others, which is a verdict that is withheld."""
     found = evidence()
@@ -312,7 +281,6 @@ def test_a_failed_run_fails_its_own_item_alone() -> None:
         run(replace(job, gathered=Gathered({}, failures)))
 
 
-@pytest.mark.usefixtures("small")
 @pytest.mark.parametrize("name", ["sphereface/table6", "largest-margins/table2", "largest-margins/fig9"])
 def test_one_stopped_run_leaves_its_own_sentences_open(name: str) -> None:
     """What is about the run is left open, whatever the other seed says; the rest is as it was."""

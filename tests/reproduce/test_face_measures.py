@@ -25,7 +25,7 @@ from hypersphere.reproduce.experiment.face_measures import (
 )
 from hypersphere.reproduce.experiment.face_records import FILES, SUBJECTS, face_runs
 from hypersphere.reproduce.experiment.run import Gathered, silent
-from hypersphere.reproduce.experiment.setting import FACE_FILES, Setting
+from hypersphere.reproduce.experiment.setting import Setting
 from hypersphere.reproduce.outcome import Outcome
 from hypersphere.training import RecordFile, RunRecord, run_key
 
@@ -109,8 +109,6 @@ def ranking_arrays(setting: Setting, seed: int) -> tuple[dict[str, Any], dict[st
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Two seeds of all that the items ask for where real faces are on record."""
     place, catalogue = tmp_path_factory.mktemp("records"), load_catalogue()
-    for entry in FACE_FILES:
-        (place / entry.partition("=")[2]).touch()
     lines: dict[str, dict[str, RunRecord]] = {"features": {}, "rankings": {}}
     for name in (*TOYS, *RANKINGS):
         for setting in settings_of(Job(entry=catalogue[name], data=place, seeds=SEEDS)):
@@ -121,8 +119,6 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
                 key = run_key(setting.recipe(seed))
                 record = RunRecord("", seed, key, train_accuracy=0.99, arrays=stored, numbers=numbers)
                 lines[setting.measure][key] = record
-    for entry in FACE_FILES:
-        (place / entry.partition("=")[2]).unlink()
     for measure, records in lines.items():
         file = RecordFile(place / FILES[measure])
         file.records = records
@@ -199,15 +195,6 @@ def test_a_seed_that_is_not_on_record_leaves_sentences_undecided(name: str, fold
     assert all("2 of 3 seeds are on record" in finding.note for finding in judged)
 
 
-@pytest.mark.parametrize("name", RANKINGS[1:])
-def test_without_a_record_items_stay_with_pocket_faces(name: str, folder: Path, tmp_path: Path) -> None:
-    entry = load_catalogue()[name]
-    assert {each.data for each in settings_of(Job(entry=entry))} == {"pocket"}
-    assert {each.data for each in settings_of(Job(entry=entry, data=tmp_path))} == {"pocket"}
-    assert {each.data for each in settings_of(Job(entry=entry, data=folder, seeds=SEEDS))} == {"faces"}
-    assert {each.data for each in settings_of(Job(entry=entry, data=folder, seeds=(7,)))} == {"pocket"}
-
-
 @pytest.mark.parametrize(("size", "verdict"), [(0.05, "held"), (0.5, "contradicted")])
 def test_biases_are_near_zero_against_the_logits(size: float, verdict: str, tmp_path: Path) -> None:
     (setting,) = settings_of(Job(entry=load_catalogue()["sphereface/fig10"]))
@@ -281,11 +268,37 @@ def test_biases_are_kept_beside_the_spread_of_the_logits(photos: Path) -> None:
     assert record.numbers["logit spread"] > 0
 
 
+def test_margins_are_those_of_the_images_trained_on(photos: Path) -> None:
+    *_, setting = settings_of(Job(entry=load_catalogue()["largest-margins/fig6"]))
+    tiny = setting.but("tiny", *TINY, "data.validation.identities=0", "data.most_images=5", "backbone.dim=16")
+    record = gather([tiny], photos, (0,)).records[tiny.key(0)]
+    for name in ("similarity", "margin"):
+        assert record.arrays[f"train histogram {name}"].sum() == pytest.approx(5)  # every person counts alike
+    assert -2 <= record.numbers["train sample margin"] < record.numbers["train similarity"] + 1 <= 2
+
+
+@pytest.mark.parametrize(("least", "verdict"), [(0.5, "held"), (0.05, "contradicted")])
+def test_margins_stay_large_for_every_scale_or_not(least: float, verdict: str, tmp_path: Path) -> None:
+    *settings, rival = settings_of(Job(entry=load_catalogue()["largest-margins/fig6"]))
+    file = RecordFile(tmp_path / FILES["margins"])
+    for number, setting in enumerate((*settings, rival)):
+        mean = 0.1 if setting is rival else least + 0.1 * number
+        for seed in SEEDS:
+            numbers = {f"train {name}": mean + 0.001 * seed * number for name in ("similarity", "sample margin")}
+            stored = {f"train histogram {name}": StoredArray.of(np.ones(80)) for name in ("similarity", "margin")}
+            key = run_key(setting.recipe(seed))
+            file.add(RunRecord("", seed, key, train_accuracy=0.99, arrays=stored, numbers=numbers))
+    write_nobody(tmp_path)
+    result = judge("largest-margins/fig6", tmp_path)
+    draw(result)
+    assert [finding.verdict for finding in result.findings if finding.verdict] == [verdict] * 2
+
+
 def test_a_ranking_is_measured_of_the_people_held_out(photos: Path) -> None:
     entry = load_catalogue()["largest-margins/table3"]
     (setting,) = (each for each in settings_of(Job(entry=entry, data=photos)) if each.title == "LM-Softmax (s = 64)")
     assert setting.recipe(0).head["loss_weight"] == 64.0
-    small = ("backbone.name=sfnet4", "data.size=[16,16]", "data.validation.identities=4", "data.validation.count=20")
+    small = ("data.most_images=8", "data.validation.identities=4", "data.validation.count=20")
     tiny = setting.but("tiny", *TINY, *small)
     record = gather([tiny], photos, (0,)).records[tiny.key(0)]
     for name in RANKED:

@@ -340,11 +340,10 @@ def test_eq_1_fails_to_converge_or_not(stopped: str, verdict: str, folder: Path,
     assert (finding.verdict, finding.ours) == (verdict, stopped or "fits 99.0 %")
 
 
-def test_items_of_pocket_faces_are_about_real_ones_where_their_runs_are_on_record(folder: Path, tmp_path: Path) -> None:
+def test_tuned_networks_are_judged_from_the_record(folder: Path, tmp_path: Path) -> None:
     catalogue, searches = load_catalogue(), RecordFile(folder / SEARCHES)
     for name in ("normface/fig8", "normface/table1", "normface/table4"):
         for setting in settings_of(Job(entry=catalogue[name], data=folder, seeds=(0, 1))):
-            assert setting.data == "faces"
             for seed in (0, 1):
                 few = {which: StoredArray.of(np.arange(count) < 10) for which, count in PAIRS.items()}
                 arrays = {f"{which} {how}": few[which] for how in ("inner", "euclidean") for which in PAIRS}
@@ -361,7 +360,6 @@ def test_items_of_pocket_faces_are_about_real_ones_where_their_runs_are_on_recor
         assert judged[f"{raises} Euclidean distances, on people held out"].verdict == "held"
     assert "C-contrastive, normalised is better than plain softmax, on LFW" in judged
     assert "accuracy changes less with the weight of C-contrastive than with that of center loss, on LFW" in judged
-    assert {s.data for s in settings_of(Job(entry=catalogue["normface/table4"], seeds=(0,)))} == {"pocket"}
 
 
 def test_people_count_alike_however_many_pairs_they_have() -> None:

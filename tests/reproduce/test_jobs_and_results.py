@@ -150,7 +150,7 @@ reason beside them; seeds 0, 1.
 
 
 def test_an_item_that_was_not_measured_is_not_run() -> None:
-    entry = Entry(id="p/fig1", title="t", kind="pocket", claim="c.")
+    entry = Entry(id="p/fig1", title="t", kind="real", needs="MNIST", claim="c.")
     text = "\n".join(item_section(entry, result_of((LOST, BEST))))
     assert "- **Found**: 2 not measured (not run).\n\n<details>" in text
     assert "How sure" not in text

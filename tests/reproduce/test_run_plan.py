@@ -11,12 +11,13 @@ from hypersphere.reproduce.experiment import run_plan
 from hypersphere.reproduce.experiment.evidence import settings_of
 from hypersphere.reproduce.experiment.record import Record, describe_machine, write_record
 from hypersphere.reproduce.experiment.run_plan import estimate_seconds, plan_runs, steps_of
-from hypersphere.reproduce.experiment.setting import Setting, people
+from hypersphere.reproduce.experiment.setting import Setting
+from tests.reproduce.bars import classifier, write_bars
 
-ONE, TWO = people("one", "softmax"), people("two", "normface")
+ONE, TWO = classifier("one", "softmax"), classifier("two", "normface")
 _COUNTED = ("ldam", "label_aware_smoothing")
 """Losses that know how many images each class has."""
-LARGE = people("large", "softmax", "backbone.name=sfnet4")
+LARGE = classifier("large", "softmax", "backbone.name=sfnet4")
 
 
 def never(*_: object, **__: object) -> float:
@@ -30,25 +31,24 @@ def record(seconds: float, machine: str = "", stopped: str = "") -> Record:
 @pytest.fixture(scope="module")
 def settings() -> list[Setting]:
     """Those of all items that train here."""
-    trained = [setting for entry in load_catalogue().select() for setting in settings_of(Job(entry=entry))]
-    return [setting for setting in trained if setting.data != "faces"]
+    trained = [each for entry in load_catalogue().select() for each in settings_of(Job(entry=entry))]
+    return [each for each in trained if each.data != "faces"]
 
 
 def test_every_setting_states_its_steps(settings: list[Setting]) -> None:
     assert len(settings) > 200
-    assert all(steps_of(setting, 0) > 0 for setting in settings)
+    assert all(steps_of(each, 0) > 0 for each in settings)
 
 
 def test_the_head_of_every_setting_can_be_made(settings: list[Setting]) -> None:
-    for setting in settings:
-        for stage in setting.recipe(0).stages():
-            classes = 10 if setting.data != "pocket" else stage.data.identities
-            counts: dict[str, Any] = {"class_counts": [3] * classes} if stage.head["name"] in _COUNTED else {}
-            create_head(dim=stage.backbone["dim"], num_classes=classes, **counts, **stage.head_options())
+    for each in settings:
+        for stage in each.recipe(0).stages():
+            counts: dict[str, Any] = {"class_counts": [3] * 10} if stage.head["name"] in _COUNTED else {}
+            create_head(dim=stage.backbone["dim"], num_classes=10, **counts, **stage.head_options())
 
 
 def test_two_stages_have_the_steps_of_both() -> None:
-    assert steps_of(people("s", "softmax", "second.train.steps=30"), 0) == 650
+    assert steps_of(classifier("s", "softmax", "second.train.steps=30"), 0) == 650
 
 
 def test_records_of_this_machine_tell(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -76,10 +76,9 @@ def test_what_no_record_tells_is_measured_once(tmp_path: Path, monkeypatch: pyte
     assert sorted(measured) == ["cnn4", "sfnet4"]
 
 
-@pytest.mark.usefixtures("small")
 def test_a_few_steps_are_really_trained(tmp_path: Path) -> None:
-    tiny = ("data.identities=4", "data.images_per_identity=3", "train.batch_size=4")
-    plan = plan_runs([people("a", "softmax", *tiny), people("b", "no_such_loss", *tiny)], (0,), tmp_path)
+    tiny = (f"data.source={write_bars(tmp_path / 'bars.npz')}", "train.batch_size=4")
+    plan = plan_runs([classifier("a", "softmax", *tiny), classifier("b", "no_such_loss", *tiny)], (0,), tmp_path)
     assert estimate_seconds(plan, tmp_path, jobs=1, device="cpu") > 0
-    short = plan_runs([people("c", "softmax", *tiny, "train.steps=1")], (0,), tmp_path)
+    short = plan_runs([classifier("c", "softmax", *tiny, "train.steps=1")], (0,), tmp_path)
     assert estimate_seconds(short, tmp_path, jobs=1, device="cpu") > 0

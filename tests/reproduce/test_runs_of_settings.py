@@ -8,25 +8,30 @@ import numpy as np
 import pytest
 import torch
 
+from hypersphere.data import ArraySource
 from hypersphere.geometry import normalize
 from hypersphere.heads import create_head
-from hypersphere.pocket import PocketFaces
-from hypersphere.reproduce.experiment import measure, painted
-from hypersphere.reproduce.experiment.measure import Mirrored, measure_classes, measure_people
-from hypersphere.reproduce.experiment.painted import training_images
+from hypersphere.reproduce.experiment.class_images import class_images
+from hypersphere.reproduce.experiment.measure import measure_classes
 from hypersphere.reproduce.experiment.record import Record, read_record, record_path, write_record
 from hypersphere.reproduce.experiment.run import Count, gather, train_and_measure
-from hypersphere.reproduce.experiment.setting import Setting, classes, people, unique
+from hypersphere.reproduce.experiment.setting import Setting, unique
 from hypersphere.training.recipe import DataSettings
 from tests.heads.shard_worker import warm_context
+from tests.reproduce.bars import classifier, write_bars
 
-ONE, TWO = people("one", "softmax"), people("two", "normface")
-SAME = Setting("one", ONE.overrides, "classes")
-TINY = ("data.identities=4", "data.images_per_identity=3", "train.steps=2", "train.batch_size=4")
+ONE, TWO = classifier("one", "softmax"), classifier("two", "normface")
+SAME = replace(ONE, measure="features")
 
 
 def uncounted(steps: int) -> None:
     pass
+
+
+@pytest.fixture
+def tiny(tmp_path: Path) -> tuple[str, ...]:
+    """Two steps on thirty images, tested on twenty."""
+    return f"data.source={write_bars(tmp_path / 'bars.npz', 30, 20)}", "train.steps=2", "train.batch_size=4"
 
 
 class Counting:
@@ -46,7 +51,7 @@ class Counting:
 
 def test_a_run_is_made_once(tmp_path: Path) -> None:
     runner, shown = Counting(), []
-    again = Setting("one by another name", ONE.overrides)
+    again = replace(ONE, title="one by another name")
     got = gather(
         [ONE, again, TWO], (0, 1), tmp_path, runner=runner, progress=lambda done, total: shown.append((done, total))
     )
@@ -73,7 +78,7 @@ def test_a_run_that_breaks_is_reported_and_tried_again(tmp_path: Path) -> None:
 
 
 def test_the_key_is_of_what_matters() -> None:
-    assert ONE.key(0) == Setting("other title", ONE.overrides).key(0)
+    assert ONE.key(0) == replace(ONE, title="other title").key(0)
     keys = {
         ONE.key(0),
         ONE.key(1),
@@ -85,8 +90,8 @@ def test_the_key_is_of_what_matters() -> None:
 
 
 def test_seeds_come_one_by_one_and_large_networks_first() -> None:
-    big = people("big", "softmax", "backbone.name=lightcnn9")
-    order = [(setting.title, seed) for setting, seed in unique([ONE, big], (0, 1)).values()]
+    big = classifier("big", "softmax", "backbone.name=lightcnn9")
+    order = [(each.title, seed) for each, seed in unique([ONE, big], (0, 1)).values()]
     assert order == [("big", 0), ("one", 0), ("big", 1), ("one", 1)]
 
 
@@ -103,58 +108,20 @@ def test_a_record_comes_back(tmp_path: Path) -> None:
         read_record(tmp_path, "k")
 
 
-def test_images_are_painted_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    faces = PocketFaces(num_identities=3, images_per_identity=2, size=16)
-    first = painted.painted(faces, tmp_path)
-    monkeypatch.setattr(PocketFaces, "batch", None)
-    again = painted.painted(PocketFaces(num_identities=3, images_per_identity=2, size=16), tmp_path)
-    assert torch.equal(first.batch([4, 0]), again.batch([4, 0]))
-    monkeypatch.undo()
-    assert torch.equal(again.batch([4, 0]), faces.batch([4, 0]))
+def test_images_are_those_that_the_recipe_asks_for(tmp_path: Path) -> None:
+    path = write_bars(tmp_path / "bars.npz", 80, 20)
+    data = DataSettings(source=str(path), grey=True, size=(28, 28), imbalance="step", imbalance_ratio=2.0)
+    train, test = class_images(data, tmp_path)
+    assert np.bincount(train.labels).tolist() == [8] * 5 + [4] * 5
+    assert np.bincount(test.labels).tolist() == [2] * 10
 
 
-def test_new_images_are_not_those_trained_on(tmp_path: Path) -> None:
-    data = DataSettings(identities=3, images_per_identity=4, size=(16, 16), imbalance="step", imbalance_ratio=2.0)
-    train, new = training_images(data, tmp_path, new=True)
-    assert new is not None
-    assert np.bincount(train.labels).tolist() == [4, 2, 2]
-    assert np.bincount(new.labels).tolist() == [painted.NEW_IMAGES] * 3
-    seen = {image.tobytes() for image in train.batch(range(len(train))).numpy()}
-    assert not seen & {image.tobytes() for image in new.batch(range(len(new))).numpy()}
-    plain, none = training_images(DataSettings(identities=3, images_per_identity=4, size=(16, 16)), tmp_path)
-    assert (len(plain), none) == (12, None)
-
-
-def test_people_are_measured_as_plain_loops_do(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(measure, "PAIRS", 200)
-    generator = torch.Generator().manual_seed(0)
-    centres = torch.randn(400, 8, generator=generator, dtype=torch.float64)
-    vectors = (centres.repeat_interleave(10, 0) + 0.5 * torch.randn(4000, 8, generator=generator)).float()
-
-    def embed(source: object) -> torch.Tensor:
-        return vectors
-
-    numbers, arrays = measure_people(embed, Mirrored(painted.painted(PocketFaces(2, 1, 16), tmp_path)))
-    unit = vectors.double() / vectors.double().norm(dim=1, keepdim=True)
-    found = [int((unit[::10] @ unit[i]).argmax()) == i // 10 for i in range(4000) if i % 10]
-    assert arrays["probes"].tolist() == found
-    precisions = []
-    gallery = [i for i in range(4000) if i % 10]
-    for person in range(3):
-        order = sorted(gallery, key=lambda i: -float(unit[i] @ unit[10 * person]))
-        ranks = [place for place, i in enumerate(order, start=1) if i // 10 == person]
-        precisions.append(np.mean([hit / rank for hit, rank in enumerate(ranks, start=1)]))
-    assert arrays["precisions"][:3] == pytest.approx(precisions, abs=1e-6)
-    assert numbers["pairs"] == 100 * arrays["pairs"].mean() > 80
-    assert arrays["pairs mirror"].tolist() == arrays["pairs"].tolist()
-
-
-def test_classes_are_measured_as_plain_loops_do(tmp_path: Path) -> None:
+def test_classes_are_measured_as_plain_loops_do() -> None:
     head = create_head("softmax", dim=3, num_classes=4)
     with torch.no_grad():
         head.weight.copy_(torch.randn(4, 3, generator=torch.Generator().manual_seed(1)))
         head.objective.bias.copy_(torch.tensor([0.0, 3.0, 0.0, -1.0]))
-    source = painted.painted(PocketFaces(4, 5, 16), tmp_path)
+    source = ArraySource(np.zeros((20, 16, 16, 3), np.uint8), np.arange(20) % 4)
     vectors = torch.randn(20, 3, generator=torch.Generator().manual_seed(2))
     numbers, arrays = measure_classes(lambda _: vectors, head, source)
     x, w = vectors.double(), head.weight.detach().double()
@@ -173,43 +140,36 @@ def test_classes_are_measured_as_plain_loops_do(tmp_path: Path) -> None:
     assert numbers["class margin"] == pytest.approx(np.degrees(np.arccos(max(angles))), abs=1e-4)
 
 
-@pytest.mark.usefixtures("small")
-def test_a_real_run_of_each_measure(tmp_path: Path) -> None:
-    seen = train_and_measure(people("p", "softmax", *TINY), 0, tmp_path, "cpu", uncounted)
-    assert len(seen.arrays["pairs"]) == 40
-    assert {"pairs", "probes", "precisions", "rank-1", "fisher", "class margin"} <= set(seen.numbers)
-    assert {"logit spread", "norm", "train accuracy"} <= set(seen.numbers)
-    known = classes("c", "cosface", "train.batch_size=4", "train.checkpoint_every=1", count=4, images=3, steps=2)
+def test_a_real_run_of_each_measure(tmp_path: Path, tiny: tuple[str, ...]) -> None:
+    known = classifier("c", "cosface", *tiny, "train.checkpoint_every=1")
     record = train_and_measure(known, 0, tmp_path, "cpu", uncounted)
     assert record.arrays["history"][:, 0].tolist() == [1, 2]
-    assert len(record.arrays["samples"]) == 8
+    assert len(record.arrays["samples"]) == 20
+    assert {"accuracy", "sample margin", "class margin", "train sample margin", "norm"} <= set(record.numbers)
     assert 0 <= record.numbers["train accuracy"] <= 100
-    pairs = train_and_measure(people("t", "triplet", *TINY), 0, tmp_path, "cpu", uncounted)
-    assert "train accuracy" not in pairs.numbers  # nothing trains its prototypes
-    two = classes("f", "sphereface2", "train.batch_size=4", "backbone.dim=2", count=3, images=20, steps=2)
-    drawn = train_and_measure(replace(two, measure="features"), 0, tmp_path, "cpu", uncounted)
-    assert drawn.arrays["features"].shape == (60, 2)
+    two = replace(classifier("f", "sphereface2", *tiny, "backbone.dim=2"), measure="features")
+    drawn = train_and_measure(two, 0, tmp_path, "cpu", uncounted)
+    assert (drawn.arrays["features"].shape, drawn.arrays["new features"].shape) == ((30, 2), (20, 2))
     assert drawn.arrays["bias"].shape == (1,)
 
 
-@pytest.mark.usefixtures("small")
-def test_the_same_run_is_the_same_record(tmp_path: Path) -> None:
-    one, two = (train_and_measure(people("p", "softmax", *TINY), 0, tmp_path, "cpu", uncounted) for _ in range(2))
+def test_the_same_run_is_the_same_record(tmp_path: Path, tiny: tuple[str, ...]) -> None:
+    one, two = (train_and_measure(classifier("p", "softmax", *tiny), 0, tmp_path, "cpu", uncounted) for _ in range(2))
     assert one.numbers == two.numbers
 
 
-@pytest.mark.usefixtures("small")
-def test_a_collapse_is_a_record(tmp_path: Path) -> None:
-    wild = people("wild", "softmax", *TINY, "optimizer.name=sgd", "optimizer.lr=1e30", "train.log_every=1")
+def test_a_collapse_is_a_record(tmp_path: Path, tiny: tuple[str, ...]) -> None:
+    wild = classifier("wild", "softmax", *tiny, "optimizer.name=sgd", "optimizer.lr=1e30", "train.log_every=1")
     record = train_and_measure(wild, 0, tmp_path, "cpu", uncounted)
     assert "the loss is" in record.stopped
     assert not record.numbers
 
 
 @pytest.mark.slow
-def test_several_processes(tmp_path: Path) -> None:
-    settings = [people("a", "softmax", *TINY), people("b", "no_such_loss", *TINY)]
-    settings.append(classes("c", "cosface", "train.batch_size=4", count=3, images=3, steps=2))
+def test_several_processes(tmp_path: Path, tiny: tuple[str, ...]) -> None:
+    settings = [
+        classifier(name, head, *tiny) for name, head in (("a", "softmax"), ("b", "no_such_loss"), ("c", "cosface"))
+    ]
     shown: list[tuple[int, int]] = []
     got = gather(settings, (0,), tmp_path, jobs=2, progress=lambda done, total: shown.append((done, total)))
     assert shown[-1] == (6, 6)
@@ -217,9 +177,11 @@ def test_several_processes(tmp_path: Path) -> None:
     assert "no_such_loss" in next(iter(got.failures.values()))
 
 
-def test_processes_end_with_what_asked_for_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_processes_end_with_what_asked_for_them(
+    tmp_path: Path, tiny: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(torch.multiprocessing, "get_context", lambda _: warm_context())
-    settings = [classes(name, "cosface", "train.batch_size=4", count=3, images=3, steps=10**6) for name in "ab"]
+    settings = [classifier(name, "cosface", *tiny, "train.steps=1000000") for name in "ab"]
 
     def stop(done: int, total: int) -> None:
         if done:

@@ -10,16 +10,17 @@ from hypersphere.reproduce.experiment.evidence import Evidence, experiment
 from hypersphere.reproduce.experiment.face_records import SOFTMAX, faces, searched
 from hypersphere.reproduce.experiment.record import Record
 from hypersphere.reproduce.experiment.run import Gathered
-from hypersphere.reproduce.experiment.setting import Setting, classes, people
+from hypersphere.reproduce.experiment.setting import Setting
 from hypersphere.reproduce.experiment.setting_fit import SettingFit, setting_fits
 from hypersphere.reproduce.experiment.verdict import rounded_down
 from hypersphere.reproduce.item_section import item_section
 from hypersphere.reproduce.result_file import write_result
+from tests.reproduce.bars import classifier
 
 GOOD, BAD, DEAD, PAIRED = (
-    people(*words) for words in (("good", "softmax"), ("bad", "normface"), ("dead", "coco"), ("paired", "arcface"))
+    classifier(*words) for words in (("good", "softmax"), ("bad", "normface"), ("dead", "coco"), ("paired", "arcface"))
 )
-OLD, MISSING = people("old", "cosface"), people("missing", "ampface")
+OLD, MISSING = classifier("old", "cosface"), classifier("missing", "ampface")
 NAN = "the loss is nan: lower the learning rate, warm up, or clip gradients"
 
 
@@ -87,27 +88,27 @@ def test_steps_of_epochs_are_on_record_for_the_last_stage(overrides: tuple[str, 
 
 
 def test_steps_that_a_recipe_states_are_those_of_both_stages() -> None:
-    two = people("a", "softmax", "train.steps=300", "second.train.steps=200")
+    two = classifier("a", "softmax", "train.steps=300", "second.train.steps=200")
     assert setting_fits({two: runs((99.0, 1.0))})[0].steps == 500
 
 
 def test_settings_that_are_the_same_runs_are_one_and_others_are_told_apart() -> None:
-    few, many = (classes("CosFace", "cosface", count=count) for count in (10, 50))
-    digits = Setting("CosFace", ("head.name=cosface", "train.steps=9"), "classes", "mnist")
+    few, many = (classifier("CosFace", "cosface", f"data.images_per_class={count}") for count in (10, 50))
+    objects = Setting("CosFace", ("head.name=cosface", "train.steps=9"), "classes", "cifar10")
     found = setting_fits(
         {
             few: runs((99.0, 1.0)),
             many: runs((99.0, 1.0)),
-            digits: runs((99.0, 1.0)),
+            objects: runs((99.0, 1.0)),
             many.but("m = 0.35"): runs((99.0, 1.0)),
             SOFTMAX: runs((99.0, 1.0)),
             searched(SOFTMAX): runs((99.0, 1.0)),
         }
     )
     assert [fit.title for fit in found] == [
-        "CosFace, painted faces, data.identities=10",
-        "CosFace, painted faces, data.identities=50 / m = 0.35",
-        "CosFace, MNIST",
+        "CosFace, MNIST, data.images_per_class=10",
+        "CosFace, MNIST, data.images_per_class=50 / m = 0.35",
+        "CosFace, CIFAR-10",
         "softmax",
     ]
     twice = setting_fits({SOFTMAX: runs((99.0, 1.0)), searched(SOFTMAX): runs((99.0, 2.0))})
@@ -142,7 +143,7 @@ def result_of(fits_: list[SettingFit], folder: Path) -> Result:
     return write_result(folder, "p/table1", outcome, command="c", seconds=1.0, seeds=(0, 1, 2))
 
 
-ENTRY = Entry(id="p/table1", title="t", kind="pocket", claim="c.")
+ENTRY = Entry(id="p/table1", title="t", kind="real", needs="MNIST", claim="c.")
 
 
 def test_a_section_has_a_folded_table_of_its_runs(tmp_path: Path) -> None:
@@ -206,7 +207,7 @@ def test_every_item_that_is_judged_from_records_keeps_their_fit(monkeypatch: pyt
         assert evidence.unfit(BAD) == "bad: 2 of 3 seeds are on record"
         return Outcome(notes=["How."])
 
-    found = {setting.key(record.seed): record for setting in (GOOD, BAD) for record in RECORDS[setting]}
+    found = {each.key(record.seed): record for each in (GOOD, BAD) for record in RECORDS[each]}
     run = job.find_item("p/table1")
     assert run is not None
     outcome = run(Job(entry=ENTRY, seeds=(0, 1, 2), gathered=Gathered(found)))

@@ -16,7 +16,7 @@ from hypersphere.reproduce.experiment.verdict import (
     over_seeds,
 )
 
-JOB = Job(entry=Entry(id="p/table1", title="t", kind="pocket", claim="c."))
+JOB = Job(entry=Entry(id="p/table1", title="t", kind="real", needs="MNIST", claim="c."))
 
 
 @pytest.mark.parametrize(

@@ -79,7 +79,7 @@ def test_the_name_that_a_head_has_already_changes_nothing() -> None:
 
 
 def test_fixed_prototypes_take_no_norm_of_learned_ones() -> None:
-    path = next(path for path in RECIPES if path.parts[-2:] == ("pocket", "reproduce.toml"))
+    path = next(path for path in RECIPES if path.parts[-2:] == ("real", "losses.toml"))
     for name in load_recipe(path).losses:
         fixed = load_recipe(path, [f"head.name={name}", "head.prototypes=simplex"])
         assert not {"prototype_norm", "renormalize"} & set(fixed.head)

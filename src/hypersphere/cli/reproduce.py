@@ -28,7 +28,7 @@ _DATA = (
 _ROOM_FOR_COUNTS = 100
 """Columns of a terminal that has them."""
 _STATES = ("held", "contradicted", "undecided", "drawn", "not run")
-KINDS = ("theory", "illustration", "pocket", "real")
+KINDS = ("theory", "illustration", "real")
 
 
 def add_command(commands: Any) -> None:
@@ -41,9 +41,9 @@ def add_command(commands: Any) -> None:
     parser.add_argument("--paper", help="only items of a paper, such as normface")
     parser.add_argument("--data", type=Path, help="the data set that a real item needs: a file or a folder")
     add_seeds(parser)
-    parser.add_argument("--jobs", type=int, default=1, help="pocket items: processes that train at once (%(default)s)")
+    parser.add_argument("--jobs", type=int, default=1, help="processes that train at once (%(default)s)")
     add_device(parser, default="cpu")
-    parser.add_argument("--cache", type=Path, help="pocket items: folder of their runs (OUT/cache)")
+    parser.add_argument("--cache", type=Path, help="folder of runs that no record file takes (OUT/cache)")
     parser.add_argument("--epochs", type=int, help="of a real item that trains, such as the paper's own number")
     parser.add_argument(
         "--pages", action="store_true", help="assemble the pages from the results in --out, run nothing"

@@ -9,7 +9,7 @@ VALIDATION = range(10_000_000, 20_000_000)
 """`train`, `compare` and the demo score on these; settings of the shipped recipes were chosen on some of them."""
 
 TEST = range(30_000_000, 40_000_000)
-"""The items of `reproduce` are judged on these. Nobody chooses a setting by looking at them."""
+"""For judging an experiment once. Nobody chooses a setting by looking at them."""
 
 TUNING = range(40_000_000, 50_000_000)
-"""Settings of the items of `reproduce` are chosen on these."""
+"""For choosing the settings of an experiment."""

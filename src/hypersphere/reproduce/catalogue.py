@@ -11,8 +11,8 @@ from typing import Any
 
 from hypersphere.core import build, check_choice, load_toml, nearest
 
-KINDS = ("theory", "illustration", "pocket", "real")
-"""Exact here; a schematic redrawn; the same experiment on data we ship; runs when the data set is given by path."""
+KINDS = ("theory", "illustration", "real")
+"""Exact here; a schematic redrawn; runs when the data set is given by path."""
 FILE = Path(__file__).with_name("catalogue.toml")
 
 
@@ -37,7 +37,7 @@ class Entry:
         tolerances: by the name of a value.
         reasons: by the name of a value, why ours is known to differ.
         columns, rows: a table of the paper: its numbers by "row, column"; NaN where it prints none.
-        claim: of a `pocket` item, the testable sentence.
+        claim: the testable sentence of a `real` item.
         needs: the data set of the paper's own experiment.
         file: that the folder given with `--data` has to have, of a `real` item that trains nothing.
         recipe: of `recipes/`, which would run it.
@@ -69,8 +69,6 @@ class Entry:
         for name in (*self.tolerances, *self.reasons):
             if name not in self.values:
                 raise ValueError(f"{self.id}: {name!r} is no value; {nearest(name, self.values)}")
-        if self.kind == "pocket" and not self.claim:
-            raise ValueError(f"{self.id}: a pocket item needs a claim")
         if self.kind == "real" and not self.needs:
             raise ValueError(f"{self.id}: a real item must say which data it needs")
 
@@ -81,10 +79,10 @@ class Entry:
 
     @property
     def data(self) -> str:
-        """What it is computed from, in a word or two: `theory`, `painted faces`, `MNIST`."""
+        """What it is computed from, in a word or two: `theory`, `faces`, `MNIST`."""
         if self.kind == "real":
             return next((name for name in ("MNIST", "CIFAR-10") if self.needs.startswith(name)), "faces")
-        return "painted faces" if self.kind == "pocket" else self.kind
+        return self.kind
 
     @property
     def number(self) -> str:

@@ -25,9 +25,8 @@ def item_section(entry: Entry, result: Result | None) -> list[str]:
         lines += [*_findings(entry, result), *_fits(result), *(f"{note}\n" for note in result.notes)]
         lines += [f"![{entry.number}: {entry.title}](images/{name}.png)\n" for name in result.figures]
         versions = " ".join(f"{name} {number}" for name, number in result.versions.items())
-        judged = "judged in " if entry.kind == "pocket" else ""
         lines += [
-            f"`{result.command}`, {result.date}, {judged}{result.seconds:g} s{_seeds(entry, result, ', ')}; "
+            f"`{result.command}`, {result.date}, {result.seconds:g} s{_seeds(entry, result, ', ')}; "
             f"{result.machine}; {versions}.",
             "",
         ]
@@ -65,7 +64,7 @@ def markdown_table(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> list[
 
 
 def _seeds(entry: Entry, result: Result, before: str) -> str:
-    if entry.kind not in ("pocket", "real"):
+    if entry.kind != "real":
         return ""
     return f"{before}{'seed' if len(result.seeds) == 1 else 'seeds'} {', '.join(map(str, result.seeds))}"
 

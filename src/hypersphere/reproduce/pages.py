@@ -17,8 +17,6 @@ from hypersphere.reproduce.runner import missing
 _KIND_TEXT = {
     "theory": "computed here, exactly or to a stated tolerance",
     "illustration": "a schematic, redrawn",
-    "pocket": "the same experiment on painted faces, which the package makes itself: the paper's claim is tested, not "
-    "its numbers",
     "real": "on faces, MNIST or CIFAR-10; runs when the data set is given with `--data`",
 }
 
@@ -49,11 +47,6 @@ _RULE = (
     "are not at hand: templates, distractors and trials of the same people take their place, and the page says so.",
     "- **MNIST and CIFAR-10** ([cifar.md](../results/cifar.md)): judged from runs on record, too, with nothing chosen "
     "on the test images.",
-    "- **Pocket faces**: items whose data are not at hand, or whose runs on real ones are still to come. Short runs "
-    "(620 steps where a note says nothing else); sentences about those known not to fit are undecided, whichever way "
-    "the numbers point. Items dated 2026-11-15 were judged again by this rule from what was kept of them: intervals "
-    "over people alone, or Student's over three seeds, and no training accuracy; where today's code would give other "
-    "numbers, a note says so.",
     "",
     'Items that train have a line "The runs and their fit", which unfolds to a table: by setting the seeds, optimizer '
     "steps, train accuracy (per cent of the training images, or of 5,000 of them, right without augmentation; the mean "

@@ -47,11 +47,12 @@ def curve(evidence: Evidence, label: str, x: Sequence[float], settings: Sequence
 def draw_margins(evidence: Evidence, groups: Sequence[tuple[str, Sequence[Setting]]]) -> Figure:
     """Histograms of similarities to the own prototype and of sample margins: a row of two panels per group with runs.
 
-    Of small runs on CIFAR-10, whose titles say so, they are those of training images.
+    Of small runs on CIFAR-10, whose titles say so, and of runs on faces they are those of training images.
     """
     panels = []
     for title, settings in groups:
-        train = "train " if title.startswith(SMALL_TITLE) else ""
+        own = title.startswith(SMALL_TITLE) or any(setting.data == "faces" for setting in settings)
+        train = "train " if own else ""
         images = f"share of {'training' if train else 'new'} images"
         for name, label, bins in (
             (f"{train}histogram similarity", "similarity to the own prototype", BINS),

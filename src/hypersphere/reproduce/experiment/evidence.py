@@ -13,8 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from hypersphere.reproduce.experiment import verdict as rules
-from hypersphere.reproduce.experiment.measure import METRICS, probes, unseen_pairs
-from hypersphere.reproduce.experiment.painted import NEW_IMAGES, unseen_labels
+from hypersphere.reproduce.experiment.measure import METRICS
 from hypersphere.reproduce.experiment.record import Record
 from hypersphere.reproduce.experiment.setting import Setting
 from hypersphere.reproduce.experiment.setting_fit import setting_fits
@@ -34,15 +33,6 @@ from hypersphere.reproduce.outcome import NOT_MEASURED, Finding, Outcome
 
 Floats = npt.NDArray[np.float64]
 Subjects = tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]
-OTHER_PEOPLE = (
-    "tested on 400 other people (identities 30,000,000 and up), on whom no setting was chosen. Gains are in points, "
-    "with their interval over people and runs, and every seed's own."
-)
-PEOPLE = "Pocket faces: cnn4 trained on 200 people with 20 images of 32 x 32, 620 steps of AdamW; " + OTHER_PEOPLE
-CLASSES = (
-    "Pocket faces: cnn4 as a classifier of the people named, tested on 100 new images of each. Numbers are means over "
-    "seeds with Student's interval."
-)
 
 
 class Evidence:
@@ -158,10 +148,8 @@ class Evidence:
         if setting.data == "faces":
             left, right = self.first(setting, f"{outcome} subjects")
             return left, right
-        if setting.data != "pocket":
-            every_image = np.arange(len(self.first(setting, outcome)))
-            return every_image, every_image
-        return subjects_of(setting, outcome)
+        every_image = np.arange(len(self.first(setting, outcome)))
+        return every_image, every_image
 
     def gain(
         self,
@@ -299,24 +287,6 @@ class Evidence:
             note=self.unfit(best, first, last),
         )
         return [inside, ends[0]]
-
-
-@functools.cache
-def _unseen_subjects(outcome: str) -> Subjects:
-    labels = unseen_labels()
-    if outcome.startswith("pairs"):
-        left, right, _ = unseen_pairs()
-        return labels[left], labels[right]
-    people = labels[probes()] if outcome == "probes" else np.unique(labels)
-    return people, people
-
-
-def subjects_of(setting: Setting, outcome: str) -> Subjects:
-    """Whose images each decision is about."""
-    if outcome != "samples":
-        return _unseen_subjects(outcome)
-    people = np.repeat(np.arange(setting.recipe(0).data.identities), NEW_IMAGES)
-    return people, people
 
 
 def each(values: Sequence[float] | Floats, form: str = ".2f") -> str:

@@ -120,13 +120,27 @@ def measure_features(trained: Trained, sets: Sequence[UnseenPairs], device: str)
     }
 
 
+def measure_margins(trained: Trained, sets: Sequence[UnseenPairs], device: str) -> Mapping[str, Any]:
+    """Measure similarities and sample margins of the images that a run was trained on; a `Measure` of `run_tasks`.
+
+    Returns:
+        those of `measure_fit`, with their histograms.
+    """
+    numbers, histograms = _fit(trained, sets, device)
+    return {name: numbers[name] for name in ("train similarity", "train sample margin")} | histograms
+
+
 def measure_biases(trained: Trained, sets: Sequence[UnseenPairs], device: str) -> Mapping[str, Any]:
     """Compare the biases of a classifier with its logits; a `Measure` of `run_tasks`.
 
     Returns:
         `bias` of every class, and the `logit spread` of `measure_fit`.
     """
-    recipe = sets[0].recipe
-    fit, _ = measure_fit(embedder(recipe, trained.backbone, device), trained.head, training_source(recipe.data))
+    numbers, _ = _fit(trained, sets, device)
     _, arrays = measure_head(trained.head)
-    return {"bias": arrays["bias"], "logit spread": fit["logit spread"]}
+    return {"bias": arrays["bias"], "logit spread": numbers["logit spread"]}
+
+
+def _fit(trained: Trained, sets: Sequence[UnseenPairs], device: str) -> tuple[Measured, Measured]:
+    recipe = sets[0].recipe
+    return measure_fit(embedder(recipe, trained.backbone, device), trained.head, training_source(recipe.data))

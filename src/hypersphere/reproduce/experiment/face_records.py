@@ -20,7 +20,6 @@ from hypersphere.reproduce.experiment.measure import METRICS
 from hypersphere.reproduce.experiment.record import Record
 from hypersphere.reproduce.experiment.run import Announce, Gathered, ProgressFactory
 from hypersphere.reproduce.experiment.setting import FACE_FILES, Setting, unique
-from hypersphere.reproduce.job import Job
 from hypersphere.reproduce.outcome import Finding
 from hypersphere.training import RecordFile, RunRecord, run_key, validation_sets
 from hypersphere.training.training_data import training_source
@@ -32,6 +31,7 @@ FILES = {
     "searches": SEARCHES,
     "rankings": "rankings.jsonl",
     "features": "features.jsonl",
+    "margins": "margins.jsonl",
     "biases": "biases.jsonl",
 }
 """By the measure of a setting, where its runs are on record."""
@@ -67,6 +67,11 @@ def ranked(setting: Setting) -> Setting:
     return replace(setting, measure="rankings")
 
 
+def with_margins(setting: Setting) -> Setting:
+    """The same, for the similarities and sample margins of the images that its networks were trained on."""
+    return replace(setting, measure="margins")
+
+
 _SLOW = "optimizer.lr=0.02"
 """The rate that was the best of three for losses whose prototypes start near zero."""
 STEADY = ("optimizer.lr=0.05", "schedule.warmup=1.0", "optimizer.max_grad_norm=5.0")
@@ -83,7 +88,10 @@ LM_SOFTMAX = faces("LM-Softmax", "lm_softmax", _SLOW)
 SPHEREFACE_R = faces("SphereFace (R v0, m = 1.5)", "sphereface_r")
 SPHEREFACE2 = faces("SphereFace2", "sphereface2")
 
-LIGHT = ("data.most_images=560", "data.size=[16,16]", "backbone.name=sfnet4")
+_TINY = "data.size=[16,16]"
+LIGHT_PEOPLE = ("data.most_images=560", _TINY)
+HUNDRED_PEOPLE = ("data.most_images=100", _TINY, "backbone.name=sfnet4")
+LIGHT = (*LIGHT_PEOPLE, "backbone.name=sfnet4")
 """SFNet-4 at 16 x 16 on the 560 people with most images: a run takes two minutes of a CPU's core, and fits."""
 _LIGHT_SIZE = "SFNet-4 at 16 x 16, trained on the 560 people with most images (at least 10 each, 13,941 in all)."
 LIGHT_NOTE = f"The runs of this item are small enough for a CPU: {_LIGHT_SIZE}"
@@ -115,24 +123,6 @@ def better(
         evidence.better(better, worse, outcome, sentence=f"{said}, {where}", equal=equal)
         for outcome, where in SETS.items()
     ]
-
-
-def faces_or(job: Job, settings: Sequence[Setting], others: Sequence[Setting]) -> Sequence[Setting]:
-    """Settings on real faces, where the job's folder has the faces or a run of the settings; others where it has not.
-
-    Args:
-        job: of the item.
-        settings: on real faces.
-        others: what stands in their place.
-    """
-    folder = job.data
-    if folder is None or not folder.is_dir():
-        return others
-    if _has_faces(folder):
-        return settings
-    files = {measure: RecordFile(folder / FILES[measure]) for measure in {setting.measure for setting in settings}}
-    found, _ = _on_record(unique(settings, job.seeds), files)
-    return settings if found else others
 
 
 def _has_faces(folder: Path) -> bool:
@@ -173,7 +163,7 @@ def rows(evidence: Evidence, settings: Mapping[str, Setting], column: str = "") 
 
 
 def faces_at_hand(data: Path | None) -> bool:
-    """Whether a path has the faces, or runs on record: then items are about them, and not about pocket faces."""
+    """Whether a path has the faces, or runs on record."""
     return data is not None and any((data / name).is_file() for name in (SUBJECTS, _FACES[0]))
 
 

@@ -13,7 +13,12 @@ import torch
 from hypersphere.core import counted, digest, duration
 from hypersphere.data import ImageSource, Subset
 from hypersphere.distributed import World
-from hypersphere.reproduce.experiment.face_measures import measure_biases, measure_features, measure_rankings
+from hypersphere.reproduce.experiment.face_measures import (
+    measure_biases,
+    measure_features,
+    measure_margins,
+    measure_rankings,
+)
 from hypersphere.reproduce.experiment.face_searches import measure_searches
 from hypersphere.reproduce.experiment.run import Announce, ProgressFactory
 from hypersphere.reproduce.experiment.run_plan import TRIED_STEPS, expected_seconds, seconds_a_step
@@ -28,6 +33,7 @@ MEASURES: Mapping[str, Measure] = {
     "searches": measure_searches,
     "rankings": measure_rankings,
     "features": measure_features,
+    "margins": measure_margins,
     "biases": measure_biases,
 }
 """What measures more of a run than its pairs."""

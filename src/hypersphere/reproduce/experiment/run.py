@@ -21,7 +21,7 @@ from hypersphere.data import ImageSource, InMemory
 from hypersphere.distributed import World, process_pool
 from hypersphere.heads import Head
 from hypersphere.reproduce.experiment import measure
-from hypersphere.reproduce.experiment.painted import paint_all, training_images, unseen_images
+from hypersphere.reproduce.experiment.class_images import class_images
 from hypersphere.reproduce.experiment.record import Record, describe_machine, read_record, write_record
 from hypersphere.reproduce.experiment.run_plan import estimate_seconds, plan_runs, steps_of
 from hypersphere.reproduce.experiment.setting import Setting
@@ -80,7 +80,7 @@ def train_runs(
 
     Args:
         settings, seeds, cache, jobs, device: as of `gather`.
-        progress: makes the bar, whose rate leaves out what comes before the first step: starting processes, painting.
+        progress: makes the bar, whose rate leaves out what comes before the first step: starting processes, decoding.
         announce: told how many runs there are, about how long they take, and which broke.
     """
     plan = plan_runs(settings, seeds, cache)
@@ -127,7 +127,7 @@ def gather(
     Args:
         settings: each run once, however often it is named.
         seeds: runs of each.
-        cache: folder of records and painted images.
+        cache: folder of records and decoded images.
         jobs: processes.
         device: of all of them.
         progress: called with optimizer steps, of all runs that are not in the cache.
@@ -157,7 +157,7 @@ def gather(
         for key, (setting, seed) in left.items():
             keep(key, run_and_write(setting, seed, cache, device, runner or train_and_measure, count))
         return Gathered(records, failures)
-    _paint(left.values(), cache)
+    _decode(left.values(), cache)
     counter = get_context("spawn").Value("q", 0)
     with process_pool(min(jobs, len(left)), _start_worker, counter) as pool:
         futures: dict[Future[str], str] = {
@@ -228,14 +228,14 @@ def train_and_measure(
 
     Args:
         setting, seed: what to train.
-        cache: folder of painted and of decoded images.
+        cache: folder of decoded images.
         device: where; a GPU holds the training images.
         count: told of the steps.
         graph: as of `Trainer`; by default on a GPU.
         compile: as of `Trainer`.
     """
     recipe, start, folder = setting.recipe(seed), time.monotonic(), cache / "images"
-    train, new = training_images(recipe.data, folder, new=setting.measure != "people")
+    train, new = class_images(recipe.data, folder)
     if torch.device(device).type == "cuda":
         train = InMemory(train, device)
     if graph is None:
@@ -246,24 +246,14 @@ def train_and_measure(
         with tempfile.TemporaryDirectory() as place:
             made = {"world": World(device=torch.device(device)), "graph": graph, "compile": compile}
             trained = _train(setting, seed, Path(place), train, new, options=made, history=history, progress=steps)
-            embed = measure.embedder(recipe, trained.backbone, device)
-            people = None if new is not None else measure.measure_people(embed, unseen_images(recipe.data, folder))
     except TrainingStopped as stopped:
         return Record(setting.title, seed, time.monotonic() - start, describe_machine(), str(stopped))
-    if new is None:
-        assert people is not None
-        numbers, arrays = people
-        own_numbers, own_arrays = measure.measure_head(trained.head)
-        numbers |= own_numbers
-        arrays |= own_arrays
-    else:
-        numbers, arrays = measure.measure_classes(embed, trained.head, new)
+    embed = measure.embedder(recipe, trained.backbone, device)
+    numbers, arrays = measure.measure_classes(embed, trained.head, new)
     fit_numbers, fit_arrays = measure.measure_fit(embed, trained.head, train)
     numbers |= fit_numbers
-    if new is not None:
-        arrays |= fit_arrays
+    arrays |= fit_arrays
     if setting.measure == "features":
-        assert new is not None
         arrays |= measure.measure_features(embed, trained.head, train, new)
     if history:
         arrays["history"] = np.array(history)
@@ -278,7 +268,7 @@ def _train(
     seed: int,
     folder: Path,
     source: ImageSource,
-    new: ImageSource | None,
+    new: ImageSource,
     *,
     options: Mapping[str, Any],
     history: list[tuple[float, ...]],
@@ -292,25 +282,25 @@ def _train(
 
     def make(stage: Recipe, place: Path) -> Trainer:
         trainer = Trainer(stage, place, source=source, **options)
-        if new is not None and stage.train.checkpoint_every < trainer.total:
-            trainer.evaluate = lambda network: _look(trainer.step, network, trainer.head, stage, new)
+        if stage.train.checkpoint_every < trainer.total:
+            trainer.evaluate = lambda network: _look(trainer.step, network, trainer.head, stage)
             trainer.keep_best = False
         if setting.measure == "lengths":
             progress.head = trainer.head
         return trainer
 
-    def _look(step: int, network: nn.Module, head: Head, stage: Recipe, images: ImageSource) -> dict[str, float]:
-        numbers, _ = measure.measure_classes(measure.embedder(stage, network, device), head, images)
+    def _look(step: int, network: nn.Module, head: Head, stage: Recipe) -> dict[str, float]:
+        numbers, _ = measure.measure_classes(measure.embedder(stage, network, device), head, new)
         history.append((step, numbers["accuracy"], numbers["class margin"], numbers["sample margin"]))
         return {"accuracy": numbers["accuracy"]}
 
     return train_recipe(setting.recipe(seed), folder, make, progress)
 
 
-def _paint(runs: Iterable[tuple[Setting, int]], cache: Path) -> None:
-    """Every set of images that runs need, once."""
-    for data, measure_ in dict.fromkeys((setting.recipe(seed).data, setting.measure) for setting, seed in runs):
-        paint_all(data, cache / "images", measure_)
+def _decode(runs: Iterable[tuple[Setting, int]], cache: Path) -> None:
+    """Decode every set of images that runs need, before many processes ask for it at once."""
+    for data in dict.fromkeys(setting.recipe(seed).data for setting, seed in runs):
+        class_images(data, cache / "images")
 
 
 _counter: Any = None

@@ -14,7 +14,7 @@ import torch
 from hypersphere.core import digest
 from hypersphere.data import ImageSource
 from hypersphere.distributed import World
-from hypersphere.reproduce.experiment.painted import training_images
+from hypersphere.reproduce.experiment.class_images import class_images
 from hypersphere.reproduce.experiment.record import Record, describe_machine, read_record
 from hypersphere.reproduce.experiment.setting import Setting, unique
 from hypersphere.training import Recipe, Trainer
@@ -69,7 +69,7 @@ def estimate_seconds(plan: Plan, cache: Path, *, jobs: int, device: str) -> floa
 
     Args:
         plan: what there is to train.
-        cache: folder of painted images.
+        cache: folder of decoded images.
         jobs: processes that train at once.
         device: of all of them.
     """
@@ -89,7 +89,7 @@ def estimate_seconds(plan: Plan, cache: Path, *, jobs: int, device: str) -> floa
 
 def _images(setting: Setting, seed: int, cache: Path) -> ImageSource:
     """What a run is trained on."""
-    return training_images(setting.recipe(seed).data, cache / "images", new=setting.measure != "people")[0]
+    return class_images(setting.recipe(seed).data, cache / "images")[0]
 
 
 def expected_seconds(

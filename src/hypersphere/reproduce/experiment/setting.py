@@ -6,11 +6,10 @@ import functools
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
-from hypersphere.core import as_table, digest
+from hypersphere.core import digest
 from hypersphere.training import SHIPPED_RECIPES, Recipe, load_recipe, run_key
 
 RECIPES = {
-    "pocket": SHIPPED_RECIPES / "pocket" / "reproduce.toml",
     "mnist": SHIPPED_RECIPES / "real" / "mnist.toml",
     "faces": SHIPPED_RECIPES / "real" / "losses.toml",
     "cifar10": SHIPPED_RECIPES / "real" / "cifar10.toml",
@@ -35,21 +34,21 @@ class Setting:
     Args:
         title: in tables and legends.
         overrides: `key.sub=value` settings on top of the recipe.
-        measure: `people`: pairs, searches and rankings of people never seen; `classes`: new images of the classes
-            trained on, with margins; `features`: those and the features themselves; `lengths`: those, and the longest
-            over the shortest prototype after every step. Of real faces: `verification`: pairs; `searches`: templates,
-            distractors and trials besides; `rankings`: similarities of pairs, and rankings of the people held out;
-            `features`: those of the images trained on; `biases`: those of a classifier, beside its logits.
-        data: `pocket` faces (`recipes/pocket/reproduce.toml`), `mnist` or `cifar10` (`recipes/real`), or real `faces`
-            (`recipes/real/losses.toml`), whose runs are those of a record file.
+        measure: of MNIST and CIFAR-10: `classes`: test images, with margins; `features`: those and the features
+            themselves; `lengths`: those, and the longest over the shortest prototype after every step. Of faces:
+            `verification`: pairs; `searches`: templates, distractors and trials besides; `rankings`: similarities of
+            pairs, and rankings of the people held out; `features`: those of the images trained on; `margins`: their
+            similarities and sample margins; `biases`: those of a classifier, beside its logits.
+        data: `mnist` or `cifar10` (`recipes/real`), or `faces` (`recipes/real/losses.toml`), whose runs are those of a
+            record file.
 
     Two settings with the same overrides and measure are one run, whatever their titles, and wherever their data lie.
     """
 
     title: str
     overrides: tuple[str, ...]
-    measure: str = "people"
-    data: str = "pocket"
+    measure: str
+    data: str
 
     @property
     def cell(self) -> str:
@@ -67,8 +66,7 @@ class Setting:
             run = run_key(recipe)
             return run if self.measure == "verification" else digest({"recipe": run, "measure": self.measure})
         placeless = replace(recipe, data=replace(recipe.data, source=self.data))
-        named = as_table(recipe) if self.data == "pocket" else digest(placeless)
-        return digest({"recipe": named, "measure": self.measure, "version": _VERSION})
+        return digest({"recipe": digest(placeless), "measure": self.measure, "version": _VERSION})
 
     def but(self, title: str, *overrides: str) -> Setting:
         """The same with more overrides."""
@@ -85,18 +83,6 @@ def _recipe(data: str, overrides: tuple[str, ...], seed: int) -> Recipe:
     return load_recipe(RECIPES[data], [*overrides, *engines, f"train.seed={seed}"])
 
 
-def people(title: str, head: str, *overrides: str) -> Setting:
-    """200 people with 20 images, tested on people never seen."""
-    return Setting(title, (f"head.name={head}", *overrides))
-
-
-def classes(title: str, head: str, *overrides: str, count: int = 10, images: int = 400, steps: int = 500) -> Setting:
-    """A classification of so many people, tested on new images of them, as CIFAR-10 and CIFAR-100 are in the paper."""
-    sizes = (f"data.identities={count}", f"data.images_per_identity={images}")
-    short = (f"train.steps={steps}", "train.batch_size=64")
-    return Setting(title, (*sizes, *short, f"head.name={head}", *overrides), "classes")
-
-
 def unique(settings: Iterable[Setting], seeds: Sequence[int]) -> dict[str, tuple[Setting, int]]:
     """The runs that settings need, each once, by key: seed by seed, so that one cut short leaves whole seeds, and of
     each seed larger networks first, so that none of them comes last.
@@ -105,8 +91,3 @@ def unique(settings: Iterable[Setting], seeds: Sequence[int]) -> dict[str, tuple
     runs = {setting.key(seed): (setting, seed) for seed in seeds for setting in wanted}
     order = sorted(runs, key=lambda key: (runs[key][1], runs[key][0].recipe(runs[key][1]).backbone["name"] == "cnn4"))
     return {key: runs[key] for key in order}
-
-
-NORMFACE = ("cosface", "head.margin=0.0")
-"""NormFace with a fixed s, and options: CosFace without a margin. So its prototypes start as those of the losses it is
-compared with in Largest Margins, not at NormFace's norm of 1, to which they would be brought back at every step."""

@@ -13,7 +13,7 @@ from hypersphere.reproduce.experiment.setting import Setting
 from hypersphere.reproduce.experiment.verdict import FITTED
 
 FitState = Literal["fitted", "did not fit", "stopped", "not recorded"]
-_DATA = {"pocket": "painted faces", "mnist": "MNIST", "faces": "real faces", "cifar10": "CIFAR-10"}
+_DATA = {"mnist": "MNIST", "faces": "real faces", "cifar10": "CIFAR-10"}
 _DIGITS = 4
 """That are kept: more than one of a million training images changes."""
 

@@ -1,4 +1,4 @@
-"""NormFace on real faces: Fig. 8 and Table 1; Table 4, where its runs are at hand."""
+"""NormFace on real faces: Fig. 8, Tables 1 and 4."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from hypersphere.reproduce.experiment.evidence import Evidence, each, experiment
 from hypersphere.reproduce.experiment.face_records import (
     LIGHT,
     LIGHT_NOTE,
+    LIGHT_PEOPLE,
     NOTE,
     SETS,
     STEADY,
@@ -104,7 +105,8 @@ def normalised_or_not(evidence: Evidence) -> Outcome:
     return Outcome(findings=findings, notes=[NOTE, note])
 
 
-_LIGHT = (
+_LIGHT_CNN = (
+    *LIGHT_PEOPLE,
     "data.grey=true",
     "backbone.name=lightcnn9",
     "backbone.dim=256",
@@ -113,18 +115,20 @@ _LIGHT = (
     "schedule.milestones=[19,27]",
     *STEADY,
 )
-_PLAIN = faces("softmax", "softmax", *_LIGHT)
+_LONGER = ("second.optimizer.lr=0.01", "second.train.epochs=24.0", "second.schedule.milestones=[15,21]")
+"""At 0.001 and 0.003 C-contrastive alone fits 91.7 and 93.6 % in 16 epochs, at 0.01 95.6 % (another seed)."""
+_PLAIN = faces("softmax", "softmax", *_LIGHT_CNN)
 _TABLE4 = {
     "softmax + mirror": _PLAIN,
-    "softmax, normalised": BOTH.but("softmax, normalised", *_LIGHT),
-    "C-contrastive, normalised": by_distances("", "c_contrastive").but("C-contrastive", *_LIGHT),
+    "softmax, normalised": BOTH.but("softmax, normalised", *_LIGHT_CNN),
+    "C-contrastive, normalised": by_distances("", "c_contrastive").but("C-contrastive", *_LONGER, *_LIGHT_CNN),
     "softmax + C-contrastive, normalised": BOTH.but(
-        "softmax + C-contrastive", "second.head.add={c_contrastive={weight=0.01}}", *_LIGHT
+        "softmax + C-contrastive", "second.head.add={c_contrastive={weight=0.01}}", *_LIGHT_CNN
     ),
 }
-TABLE4 = list(_TABLE4.values())
 
 
+@experiment("normface/table4", list(_TABLE4.values()))
 def light_cnn(evidence: Evidence) -> Outcome:
     """Table 4: LightCNN with and without normalisation; embeddings of mirror images are added everywhere."""
     findings = rows(evidence, _TABLE4, "accuracy")
@@ -133,11 +137,12 @@ def light_cnn(evidence: Evidence) -> Outcome:
             findings += better(evidence, setting, _PLAIN, sentence=f"{row} is better than plain softmax")
     return Outcome(
         findings=findings,
-        figures={"table4": lambda: draw_rows(evidence, TABLE4, "lfw")},
+        figures={"table4": lambda: draw_rows(evidence, list(_TABLE4.values()), "lfw")},
         notes=[
             NOTE,
-            "32 epochs of softmax, then 8 (C-contrastive alone: 16) of the loss named, as in Table 2. LightCNN-9 on "
-            "grey images of 56 x 56, 256 dimensions, dropout 0.3. Embeddings of mirror images are added everywhere: "
-            "there is no row without.",
+            "The runs of this item are small enough for a CPU: LightCNN-9 on grey images of 16 x 16, 256 dimensions, "
+            "dropout 0.3, trained on the 560 people with most images. 32 epochs of softmax, then 8 of the loss named "
+            "at a rate of 0.001, as in Table 2; C-contrastive alone 24 at 0.01, chosen by the fit of another seed. "
+            "Embeddings of mirror images are added everywhere: there is no row without.",
         ],
     )
