@@ -269,6 +269,9 @@ def test_tables_have_what_there_is_of_both_sets(records: Path, tmp_path: Path) -
     assert found["CE, CIFAR-10 acc"].paper == "94.12"
     assert "ArcFace (s = 10), MNIST acc" not in found
     assert any("rows were trained" in note for note in result.notes)
+    small = found["small: CIFAR-10: 0.5 R_sm raises the sample margin of every loss"]
+    assert (small.verdict, small.ours) == ("held", "held in 10 of 10")
+    assert found["small: CE: mean sample margin of training images"].paper == "CIFAR-10 m_samp 0.6203"
     result, _ = judged("fig1", records, tmp_path, seeds=(0, 1, 2, 3), epochs=100)
     assert [finding.verdict for finding in result.findings] == ["held"] * 4
 

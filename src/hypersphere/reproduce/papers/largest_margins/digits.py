@@ -13,9 +13,9 @@ import numpy as np
 from hypersphere.plots import Line, Panel, draw_panels
 from hypersphere.reproduce.experiment.digits import digits, epochs_of, steps_of_epochs
 from hypersphere.reproduce.experiment.evidence import Evidence, experiment
-from hypersphere.reproduce.experiment.objects import EPOCH_STEPS, NOTE, balanced
+from hypersphere.reproduce.experiment.objects import EPOCH_STEPS, LIGHT_NOTE, NOTE, balanced, measured
 from hypersphere.reproduce.experiment.record_folder import is_record_folder
-from hypersphere.reproduce.experiment.setting import Setting
+from hypersphere.reproduce.experiment.setting import SMALL_TITLE, Setting
 from hypersphere.reproduce.experiment.verdict import Verdict, every, most, over_seeds
 from hypersphere.reproduce.job import Job
 from hypersphere.reproduce.outcome import Finding, Outcome
@@ -30,7 +30,32 @@ _LENGTH_EPOCHS, _TABLE_EPOCHS = 2, 1
 _METRICS = {"acc": ("accuracy", 2), "m_cls": ("class margin", 2), "m_samp": ("sample margin", 4)}
 """Columns of the tables, what of a record they are, and digits."""
 _LOSSES = {"CosFace": "cosface", "ArcFace": "arcface", "NormFace": "normface"}
-_NAMES = {"mnist": "MNIST", "cifar10": "CIFAR-10"}
+
+
+@dataclass(frozen=True)
+class _Group:
+    """Rows on one data set by networks of one size.
+
+    Args:
+        data: of their settings.
+        name: of the data in the tables.
+        figure: how their figure is called; nothing: as the item.
+        size: how their titles begin.
+        note: how they were trained.
+    """
+
+    data: str
+    name: str
+    figure: str = ""
+    size: str = ""
+    note: str = ""
+
+
+_GROUPS = (
+    _Group("mnist", "MNIST"),
+    _Group("cifar10", "CIFAR-10", "cifar", note=NOTE),
+    _Group("cifar10", "CIFAR-10", "small", SMALL_TITLE, LIGHT_NOTE),
+)
 
 
 def _lengths(job: Job) -> list[Setting]:
@@ -113,9 +138,9 @@ class Row:
         """What is trained on MNIST."""
         return digits(job, self.title, *self._head(), steps=steps)
 
-    def objects(self, job: Job) -> Setting:
-        """What is trained on CIFAR-10."""
-        return balanced(replace(job, epochs=None), self.title, *self._head())
+    def objects(self, job: Job, *, light: bool = False) -> Setting:
+        """What is trained on CIFAR-10; `light`: at the size that a CPU trains."""
+        return balanced(replace(job, epochs=None), self.title, *self._head(), light=light)
 
     def _head(self) -> tuple[str, *tuple[str, ...]]:
         """The loss, and its settings."""
@@ -142,6 +167,8 @@ def _rows(job: Job) -> list[Setting]:
     settings = [ROWS[title].digits(job, steps) for title in job.entry.rows]
     if is_record_folder(job.data):
         settings += [ROWS[title].objects(job) for title in job.entry.rows]
+    if is_record_folder(job.data) and job.entry.id == "largest-margins/table1":
+        settings += [ROWS[title].objects(job, light=True) for title in job.entry.rows]
     return settings
 
 
@@ -153,52 +180,54 @@ def margins(evidence: Evidence) -> Outcome:
     epochs, label = epochs_of(job) or _TABLE_EPOCHS, job.entry.id.split("/")[1]
     claims: list[Finding] = []
     rows: list[Finding] = []
-    figures, missing = {}, []
-    for data, name in _NAMES.items():
-        own = evidence.on(data)
-        measured = {setting.title: setting for setting, found in own.records.items() if found}
-        if not measured:
+    figures, notes = {}, []
+    for group in _GROUPS:
+        own = evidence.on(group.data)
+        found = {
+            setting.title.removeprefix(group.size): setting
+            for setting, records in own.records.items()
+            if records and setting.title.startswith(SMALL_TITLE) == bool(group.size)
+        }
+        if not found:
             continue
-        left = (
-            f"{len(measured)} of {len(job.entry.rows)} rows were trained" if len(measured) < len(job.entry.rows) else ""
-        )
+        left = f"{len(found)} of {len(job.entry.rows)} rows were trained" if len(found) < len(job.entry.rows) else ""
         short = f"after {epochs} of the paper's {_PAPER_EPOCHS} epochs" if epochs < _ENOUGH_EPOCHS else ""
-        claims += _claims(own, measured, name, left or (short if data == "mnist" else ""))
-        rows += [
-            own.value(f"{title}, {name} {column}", setting, metric, digits=places)
-            for title, setting in measured.items()
-            for column, (metric, places) in _METRICS.items()
-        ]
-        if left:
-            missing.append(f"{name}: {left}.")
-        if any(len(_at_scales(measured, loss, 0.0)) > 1 for loss in _LOSSES):
-            figures[label if data == "mnist" else "cifar"] = functools.partial(_draw, own, measured, name)
-    notes = [
+        claims += _claims(own, found, group, left or (short if group.data == "mnist" else ""))
+        for title, setting in found.items():
+            for column, (metric, places) in _METRICS.items():
+                if group.size:
+                    paper = evidence.printed(title, f"{group.name} {column}")
+                    rows.append(own.row(setting, measured(metric, group.size), paper=paper))
+                else:
+                    rows.append(own.value(f"{title}, {group.name} {column}", setting, metric, digits=places))
+        notes += [group.note] if group.note else []
+        notes += [f"{group.size}{group.name}: {left}."] if left else []
+        if any(len(_at_scales(found, loss, 0.0)) > 1 for loss in _LOSSES):
+            figures[group.figure or label] = functools.partial(_draw, own, found, group)
+    mnist = (
         f"MNIST: the 4-layer CNN with 128-D features (the paper does not print the width), {epochs} of the paper's "
-        f"{_PAPER_EPOCHS} epochs, no augmentation; the sample margins are of test images, by cosines.",
-        *([NOTE] if any(evidence.on("cifar10").records.values()) else []),
-        *missing,
-    ]
-    return Outcome(findings=[*claims, *rows], figures=figures, notes=notes)
+        f"{_PAPER_EPOCHS} epochs, no augmentation; the sample margins are of test images, by cosines."
+    )
+    return Outcome(findings=[*claims, *rows], figures=figures, notes=[mnist, *notes])
 
 
-def _claims(evidence: Evidence, measured: Mapping[str, Setting], data: str, problem: str) -> list[Finding]:
+def _claims(evidence: Evidence, found: Mapping[str, Setting], group: _Group, problem: str) -> list[Finding]:
     """What the paper says of its rows; undecided where these have a problem: too few, or trained too shortly."""
-    rows = [ROWS[title] for title in measured]
+    rows = [ROWS[title] for title in found]
     pairs = [(row, more) for row in rows if not row.weight for more in rows if more == Row(row.loss, row.scale, 0.5)]
     verdicts: dict[str, dict[str, Verdict]] = {}
     for metric, _ in _METRICS.values():
         verdicts[metric] = {}
         for row, more in pairs:
-            plain, added = measured[row.title], measured[more.title]
+            plain, added = found[row.title], found[more.title]
             if metric == "accuracy":
-                found = evidence.better(added, plain, "samples")
+                gain = evidence.better(added, plain, "samples")
             else:
-                found = evidence.larger(metric, added, plain)
-            verdicts[metric][row.title] = found.verdict or "undecided"
+                gain = evidence.larger(measured(metric, group.size), added, plain)
+            verdicts[metric][row.title] = gain.verdict or "undecided"
     falls: dict[str, Verdict] = {}
     for loss in _LOSSES:
-        own = [measured[row.title] for row in rows if row.loss == loss and not row.weight]
+        own = [found[row.title] for row in rows if row.loss == loss and not row.weight]
         values = np.array([evidence.values(setting, "class margin") for setting in own])
         if len(own) > 1:
             falls[loss] = evidence.judged(over_seeds(-np.diff(values, axis=0).max(0)), "", own).verdict or "undecided"
@@ -210,14 +239,14 @@ def _claims(evidence: Evidence, measured: Mapping[str, Setting], data: str, prob
     ]
     return [
         Finding(
-            what=f"{data}: {sentence}",
-            ours=_counted(found),
-            verdict="undecided" if problem else rule(list(found.values())),
-            alone=rule(list(found.values())) if problem else None,
+            what=f"{group.size}{group.name}: {sentence}",
+            ours=_counted(each),
+            verdict="undecided" if problem else rule(list(each.values())),
+            alone=rule(list(each.values())) if problem else None,
             note=problem,
         )
-        for sentence, found, rule in sentences
-        if found
+        for sentence, each, rule in sentences
+        if each
     ]
 
 
@@ -230,22 +259,22 @@ def _counted(found: Mapping[str, Verdict]) -> str:
     return text
 
 
-def _at_scales(measured: Mapping[str, Setting], loss: str, weight: float) -> list[Row]:
+def _at_scales(found: Mapping[str, Setting], loss: str, weight: float) -> list[Row]:
     """The rows of a loss with so much of R_sm that were trained."""
-    return [row for title in measured if (row := ROWS[title]).loss == loss and row.weight == weight]
+    return [row for title in found if (row := ROWS[title]).loss == loss and row.weight == weight]
 
 
-def _draw(evidence: Evidence, measured: Mapping[str, Setting], data: str) -> Figure:
+def _draw(evidence: Evidence, found: Mapping[str, Setting], group: _Group) -> Figure:
     panels = []
     for metric, label in (("class margin", "class margin (degrees)"), ("sample margin", "mean sample margin")):
         lines = []
         for loss in _LOSSES:
             for weight, style in ((0.0, "-"), (0.5, "--")):
-                rows = _at_scales(measured, loss, weight)
+                rows = _at_scales(found, loss, weight)
                 if len(rows) < 2:
                     continue
                 scales = [float(row.scale or 0) for row in rows]
-                values = [evidence.mean(measured[row.title], metric) for row in rows]
+                values = [evidence.mean(found[row.title], measured(metric, group.size)) for row in rows]
                 lines.append(Line(f"{loss}{' + 0.5 R_sm' if weight else ''}", scales, values, style))
-        panels.append(Panel(f"{data}: {label}", "scale s", label, lines))
+        panels.append(Panel(f"{group.size}{group.name}: {label}", "scale s", label, lines))
     return draw_panels(panels, width=4.6, height=3.6)
