@@ -196,7 +196,7 @@ def _results(page: Page, outcomes: Mapping[str, DemoOutcome]) -> None:
         "test people, not of other runs. hypersphere compare trains several seeds and prints mean and deviation.",
         "The losses were tuned, and on some of these people: scales, margins and rates of all three were chosen by "
         "accuracy on half of them, softmax from 8 settings, the other two from more. Read the numbers as a little too "
-        "good; README.md has those of the same networks on 400 people whom nobody looked at before.",
+        "good; docs/demo.md has those of the same networks on 400 people whom nobody looked at before.",
     )
 
 
