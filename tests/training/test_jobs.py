@@ -102,6 +102,8 @@ def test_a_first_stage_that_runs_share_is_trained_once(
     tuned = [tasks_of(tmp_path, "second.train.steps=3", f"second.optimizer.lr={lr}")[0] for lr in (0.01, 0.001)]
     tasks = [plain, *tuned, other]
     assert same_first_stages([task.recipe for task in tasks]) == [None, 0, 0, None]
+    assert same_first_stages([task.recipe for task in [*tuned, other, plain]]) == [3, 3, None, None]
+    assert same_first_stages([task.recipe for task in [*tuned, other]]) == [None, 0, None]
     heard: dict[int, tuple[int, int]] = {}
     found = run_tasks(
         tasks, World(), {}, jobs=jobs, report=lambda number, done, total: heard.update({number: (done, total)})

@@ -37,7 +37,7 @@ class Entry:
         tolerances: by the name of a value.
         reasons: by the name of a value, why ours is known to differ.
         columns, rows: a table of the paper: its numbers by "row, column"; NaN where it prints none.
-        claim: the testable sentence of a `real` item.
+        claim: the sentence that is tested, where it is not the numbers.
         needs: the data set of the paper's own experiment.
         file: that the folder given with `--data` has to have, of a `real` item that trains nothing.
         recipe: of `recipes/`, which would run it.

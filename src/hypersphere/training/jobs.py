@@ -58,10 +58,15 @@ class Prepared:
 
 
 def same_first_stages(recipes: Sequence[Recipe]) -> list[int | None]:
-    """Return for every recipe the number of the first one with the same first stage; None for that one itself."""
-    first: dict[str, int] = {}
-    found = [first.setdefault(digest(recipe.stages()[0]), number) for number, recipe in enumerate(recipes)]
-    return [None if number == own else number for own, number in enumerate(found)]
+    """Return for every recipe the number of the one that trains its first stage; None for that one itself.
+
+    Of several with the same first stage it is the first that has no other, whose record has then the time it took.
+    """
+    names = [digest(recipe.stages()[0]) for recipe in recipes]
+    trains: dict[str, int] = {}
+    for number in sorted(range(len(recipes)), key=lambda number: len(recipes[number].stages())):
+        trains.setdefault(names[number], number)
+    return [None if trains[name] == own else trains[name] for own, name in enumerate(names)]
 
 
 def prepare(task: Task) -> Prepared:
@@ -190,7 +195,10 @@ def run_tasks(
     report: Report | None = None,
     measure: Measure | None = None,
 ) -> Iterator[RunRecord]:
-    """Train every task; records come as they are ready. A first stage that several of them begin with is trained once.
+    """Train every task; records come as they are ready.
+
+    A first stage that several of them begin with is trained once, by the first or by one that has no other stage;
+    where processes train a run together, each run trains its own.
 
     Args:
         tasks: the runs.
@@ -207,8 +215,9 @@ def run_tasks(
             shared[key] = prepare(task)
     firsts = same_first_stages([task.recipe for task in tasks]) if world.size == 1 else [None] * len(tasks)
     if jobs == 1:
-        for number, task in enumerate(tasks):
-            prepared, first = shared[digest(task.recipe.data)], _folder(tasks, firsts[number])
+        for number in sorted(range(len(tasks)), key=lambda number: firsts[number] is not None):
+            task, first = tasks[number], _folder(tasks, firsts[number])
+            prepared = shared[digest(task.recipe.data)]
             steps = _numbered(report, number)
             yield run_task(task, prepared, world, options, steps, measure=measure, begin_from=first)
         return

@@ -81,7 +81,6 @@ A_SOFTMAX = {
     1: faces("A-Softmax, m = 1", "modified_softmax"),
     **{m: faces(f"A-Softmax, m = {m}", "sphereface", f"head.margin={m}") for m in (2, 3, 4)},
 }
-NORMFACE = faces("NormFace", "normface")
 COSFACE = faces("CosFace", "cosface", _SLOW)
 ARCFACE = faces("ArcFace", "arcface")
 LM_SOFTMAX = faces("LM-Softmax", "lm_softmax", _SLOW)

@@ -73,7 +73,7 @@ def train_faces(
     for key, (setting, seed) in left.items():
         recipes.setdefault(setting.measure, {})[key] = recipe_in_folder(setting, seed, folder)
     plans = {measure: FacePlan(chosen) for measure, chosen in recipes.items()}
-    steps = {run_key(plan.recipes[key]): each for plan in plans.values() for key, each in plan.steps.items()}
+    steps = {key: each for plan in plans.values() for key, each in plan.steps.items()}
     more = f" ({len(known)} more are on record)" if known else ""
     announce(f"{counted(len(left), 'run')} to train on real faces, {sum(steps.values()):,} steps in all{more}")
     seconds = sum(plan.seconds([*known.values()], jobs=jobs, device=device) for plan in plans.values())
@@ -83,11 +83,12 @@ def train_faces(
         shown = _AllSteps(bar, steps)
         for measure, plan in plans.items():
             tasks = [Task(left[key][0].cell, recipe, Path(place) / key) for key, recipe in plan.recipes.items()]
-            shown.names = [run_key(task.recipe) for task in tasks]
+            shown.names = list(plan.recipes)
+            keys = {run_key(recipe): key for key, recipe in plan.recipes.items()}
             more_measured = MEASURES.get(measure)
             for result in run_tasks(tasks, world, options, jobs=jobs, report=shown, measure=more_measured):
                 files[measure].add(result)
-                shown.finish(result.recipe)
+                shown.finish(keys[result.recipe])
 
 
 class FacePlan:

@@ -28,7 +28,7 @@ class SettingFit:
         stopped: why training ended early, of each run in which it did.
         steps: of the optimizer, of a run that was trained to its end; None where none is on record.
         train_accuracy: per cent of the training images right, the mean of the runs that were trained to their end; None
-            where it is not on record, as of losses of pairs, which train no prototypes.
+            where it is not on record.
         lowest_train_accuracy: that of the run that has the lowest.
         norm: mean length ||x|| of the embeddings of the training images; None where it is not on record.
     """

@@ -192,8 +192,8 @@ _HUNDRED = "100 people"
 _CROWD_NOTE = (
     "CIFAR-100 is not at hand: the 100 people with most real faces ([losses.md](../results/losses.md)) take its place, "
     "30 to 342 images each, 6,234 in all. SFNet-4 at 16 x 16, 60 epochs of Adam at 0.001 after one of warm-up, "
-    "prototypes from norm 1, LM-Softmax times s. Similarities and sample margins are those of training images, each "
-    "person counting alike. Numbers are means over seeds with Student's interval."
+    "prototypes from norm 1, LM-Softmax times s. Similarities and sample margins are those of 5,000 training images, "
+    "each person counting alike. Numbers are means over seeds with Student's interval."
 )
 
 

@@ -243,7 +243,7 @@ def _claims(evidence: Evidence, found: Mapping[str, Setting], group: _Group, pro
             ours=_counted(each),
             verdict="undecided" if problem else rule(list(each.values())),
             alone=rule(list(each.values())) if problem else None,
-            note=problem,
+            note=problem or evidence.unfit(*found.values()),
         )
         for sentence, each, rule in sentences
         if each
