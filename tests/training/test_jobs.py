@@ -96,20 +96,19 @@ def test_decisions_come_back_from_their_bits() -> None:
 def test_a_first_stage_that_runs_share_is_trained_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, jobs: int
 ) -> None:
-    """The plain run trains it; the others copy its folder, and are what they are on their own."""
+    """The plain run trains it, wherever it stands; the others copy its folder, and are what they are on their own."""
     monkeypatch.setattr(torch.multiprocessing, "get_context", lambda _: warm_context())
     plain, other = tasks_of(tmp_path)
     tuned = [tasks_of(tmp_path, "second.train.steps=3", f"second.optimizer.lr={lr}")[0] for lr in (0.01, 0.001)]
-    tasks = [plain, *tuned, other]
-    assert same_first_stages([task.recipe for task in tasks]) == [None, 0, 0, None]
-    assert same_first_stages([task.recipe for task in [*tuned, other, plain]]) == [3, 3, None, None]
+    tasks = [tuned[0], plain, tuned[1], other]
+    assert same_first_stages([task.recipe for task in tasks]) == [1, None, 1, None]
     assert same_first_stages([task.recipe for task in [*tuned, other]]) == [None, 0, None]
     heard: dict[int, tuple[int, int]] = {}
     found = run_tasks(
         tasks, World(), {}, jobs=jobs, report=lambda number, done, total: heard.update({number: (done, total)})
     )
     together = {record.recipe: record for record in found}
-    assert heard == {0: (6, 6), 1: (3, 3), 2: (3, 3), 3: (6, 6)}
+    assert heard == {0: (3, 3), 1: (6, 6), 2: (3, 3), 3: (6, 6)}
     for task in tuned:
         (alone,) = run_tasks([replace(task, folder=tmp_path / "alone" / task.folder.name)], World(), {}, jobs=jobs)
         assert without_time(together[run_key(task.recipe)]) == without_time(alone)
