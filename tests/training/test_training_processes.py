@@ -45,7 +45,7 @@ def close(a: object, b: object) -> bool:
 
 RUNS = {
     "arcface": ["head.name=arcface", "train.accumulate=2"],
-    "curricularface": ["head.name=curricularface", "optimizer.max_grad_norm=1.0"],
+    "curricularface": ["head.name=curricularface", "head.add.center.weight=0.1", "optimizer.max_grad_norm=1.0"],
     "teacher": [
         *("head.name=arcface", "train.semi_siamese=6", "train.ema=0.9", "train.sampler=identity"),
         *("train.images_per_identity=2", "teacher.model=teacher.onnx", "teacher.views=cached"),

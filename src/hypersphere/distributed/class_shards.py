@@ -100,11 +100,12 @@ class ClassShards:
         return shard
 
     def shard_parameters(self, module: nn.Module, names: Iterable[str]) -> None:
-        """Replace per-class parameters of a module by this rank's entries of them."""
+        """Replace per-class parameters and buffers of a module by this rank's entries of them."""
         for name in names:
-            parameter = getattr(module, name)
-            if isinstance(parameter, Tensor) and parameter.dim() > 0:
-                setattr(module, name, nn.Parameter(self.to_dtensor(self.shard_of(parameter.detach()))))
+            whole = getattr(module, name)
+            if isinstance(whole, Tensor) and whole.dim() > 0:
+                shard = self.to_dtensor(self.shard_of(whole.detach()))
+                setattr(module, name, nn.Parameter(shard) if isinstance(whole, nn.Parameter) else shard)
 
     def products(self, x: Tensor, prototypes: Tensor) -> Tensor:
         """Return (N, num_classes): this rank's rows times the prototypes of all ranks."""

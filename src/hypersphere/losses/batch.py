@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from hypersphere.core import Registry
-from hypersphere.distributed import to_local
+from hypersphere.distributed import Group, gather_rows, to_local
 from hypersphere.engines import EngineOptions, Kind, Reduced, Reduction, ScoreFunction, Similarity, reduce_negatives
 from hypersphere.geometry import EPS, norm
 from hypersphere.losses.logits import Logits
@@ -133,11 +133,29 @@ class Batch:
         """Add up over all processes what the loss has summed over its `prototypes`."""
         return part
 
+    @property
+    def other_rows(self) -> Group | None:
+        """The processes that hold other rows of this step; None if the batch has the rows of all."""
+        world = torch.distributed.group.WORLD if torch.distributed.is_available() else None
+        return None if world is None else Group(world)
+
     def summed_over_rows(self, sums: Tensor) -> Tensor:
         """Add up over all processes what the loss has summed over the rows of this call, without gradient."""
-        if torch.distributed.is_available() and torch.distributed.is_initialized():
-            torch.distributed.all_reduce(sums)
-        return sums
+        group = self.other_rows
+        return sums if group is None else group.all_reduce(sums)
+
+    def rows_of_all_processes(self) -> tuple[Tensor, Tensor]:
+        """Return the embeddings of all processes, without gradient, and their classes as rows of a per-class buffer.
+
+        The class is -1 where a row has none, or one of another process's shard.
+        """
+        x, labels, group = self.embeddings.detach(), self.labels, self.other_rows
+        if self.sample is not None:
+            labels = torch.where(self.labelled, self.sample.classes_at(labels), -1)
+        if group is None:
+            return x, labels
+        counts = group.row_counts(len(x), x.device)
+        return gather_rows(x, group, counts), gather_rows(labels, group, counts)
 
     def mean(self, losses: Tensor, keep: Tensor | None = None) -> Tensor:
         """Average the rows' losses, or the kept ones; 0, connected to the graph, if there is none."""
@@ -232,7 +250,7 @@ class Objective(nn.Module):
     row_parameters: ClassVar[tuple[str, ...]] = ()
     """What a call may give sample by sample."""
     per_class: ClassVar[tuple[str, ...]] = ()
-    """Parameters with an entry per class: they are sharded as the prototypes are."""
+    """Parameters and buffers with an entry per class: they are sharded as the prototypes are."""
     sums_over_classes: ClassVar[bool] = False
     """Whether a row's loss is a sum over classes whose terms need one prototype each: then sharded classes exchange
     nothing but that sum."""

@@ -5,9 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from hypersphere.core import check_choice, check_range
+from hypersphere.distributed import to_local
 from hypersphere.engines import Reduction, Riesz, reduce_negatives
 from hypersphere.geometry import normalize as unit
 from hypersphere.losses.batch import OBJECTIVES, Batch, Objective, SampleLoss
@@ -20,13 +21,17 @@ _ALL_PROTOTYPES = "it is of all prototypes at once"
 
 @OBJECTIVES.register("center")
 class Center(SampleLoss):
-    r"""Center loss, with learned centres of its own.
+    r"""Center loss, with centres that follow the embeddings of their classes.
 
-    L = 1/2 ||x - c_y||^2
+    L = 1/2 ||x - c_y||^2;  c_j <- c_j - alpha sum_{y_i = j} (c_j - x_i) / (1 + n_j)
+
+    n_j counts the rows of class j in the batch. The centres are no parameters: every forward in training moves them,
+    after the loss has used them, by the rows of all processes. They start at zero and are part of the state.
 
     Args:
-        normalize: of unit vectors x~ and c~_y, as in NormFace's "softmax + center" with normalisation. Centres start at
-            zero, or, where they are normalised, anywhere on the sphere: zero has no direction.
+        alpha: how far centres move, in [0, 1].
+        normalize: of unit vectors x~ and c~_y, as in NormFace's "softmax + center" with normalisation; centres then
+            follow x~. A centre that no row has moved yet is zero, and gives its rows no gradient.
 
     When to use:
         Added to `softmax` with a small weight, to tighten the classes.
@@ -35,7 +40,9 @@ class Center(SampleLoss):
         With `normalize=True` and the prototypes for centres it is half of `c_contrastive` with `margin=0`.
 
     References:
-        Wen et al., A Discriminative Feature Learning Approach, eq. 2; NormFace, Table 2.
+        Wen et al., A Discriminative Feature Learning Approach, eqs. 2 and 4 (alpha = 0.5); NormFace, Table 2. Wen et
+        al.'s released layer gives eq. 4 to SGD as the centres' gradient: alpha is then the learning rate, and momentum
+        and weight decay act on the centres too.
 
     Example:
         >>> head = hs.create_head("softmax", dim=512, num_classes=10_575, add={"center": {"weight": 0.008}})
@@ -43,18 +50,36 @@ class Center(SampleLoss):
 
     sums_over_classes = True
     per_class = ("centers",)
+    centers: Tensor
 
-    def __init__(self, *, dim: int, num_classes: int, normalize: bool = False) -> None:
+    def __init__(self, *, dim: int, num_classes: int, alpha: float = 0.5, normalize: bool = False) -> None:
         super().__init__()
+        self.alpha = check_range("alpha", alpha, 0, 1)
         self.normalize = normalize
-        start = unit(torch.randn(num_classes, dim)) if normalize else torch.zeros(num_classes, dim)
-        self.centers = nn.Parameter(start)
+        self.register_buffer("centers", torch.zeros(num_classes, dim))
 
     def samples(self, batch: Batch) -> Tensor:
         x, center = batch.embeddings, batch.at_labels(batch.shard_of(self.centers))
         if self.normalize:
             x, center = unit(x, batch.eps), unit(center, batch.eps)
-        return ((x - center) ** 2).sum(1) / 2
+        losses = ((x - center) ** 2).sum(1) / 2
+        if self.training:  # after the loss: Wen et al.'s Algorithm 1 differentiates at the centres of the step before
+            self._move(batch)
+        return losses
+
+    @torch.no_grad()
+    def _move(self, batch: Batch) -> None:
+        centers = to_local(self.centers)
+        x, labels = batch.rows_of_all_processes()
+        if not len(centers):
+            return
+        if self.normalize:
+            x = unit(x, batch.eps)
+        moving = (labels >= 0) & x.isfinite().all(1)  # a step that overflowed may be skipped: its rows must not stay
+        x, index, moving = torch.where(moving[:, None], x, 0.0), labels.clamp(min=0), moving.to(x.dtype)
+        counts = x.new_zeros(len(centers)).index_add_(0, index, moving)
+        shares = self.alpha * moving / (1 + counts[index])
+        centers.index_add_(0, index, (shares[:, None] * (x - centers[index])).to(centers.dtype))
 
 
 @OBJECTIVES.register("sample_margin")

@@ -64,6 +64,10 @@ class ShardedBatch(Batch):
         return cls(**given, partial_embeddings=partial, shards=shards, counts=counts)
 
     @property
+    def other_rows(self) -> None:
+        return None
+
+    @property
     def local_rows(self) -> slice:
         """Which of the rows this process gave."""
         rank = self.shards.group.rank
@@ -127,9 +131,6 @@ class ShardedBatch(Batch):
     def all_reduced(self, part: Tensor) -> Tensor:
         return all_reduce_sum(part, self.shards.group)
 
-    def summed_over_rows(self, sums: Tensor) -> Tensor:
-        return sums
-
     def per_row(self, losses: Tensor) -> Tensor:
         return scatter_rows(losses, self.shards.group, self.counts)
 
@@ -168,6 +169,10 @@ class PartialBatch(Batch):
     @property
     def num_classes(self) -> int:
         return self.shards.num_classes
+
+    @property
+    def other_rows(self) -> None:
+        return None
 
     def at_labels(self, per_class: Tensor) -> Tensor:
         labels = self.global_labels if len(per_class) == self.shards.num_classes else self.labels
