@@ -28,9 +28,10 @@ from torch import Tensor
 import hypersphere as hs
 from hypersphere.engines import EngineOptions, Reduction, Similarity
 from hypersphere.engines.spec import ReductionInputs
-from hypersphere.engines.triton import launch
+from hypersphere.engines.triton import launch, tiles
 from hypersphere.engines.triton.kernels import rows as row_kernels
-from hypersphere.engines.triton.launch import Launcher, Tile
+from hypersphere.engines.triton.launch import Launcher
+from hypersphere.engines.triton.tiles import Tile
 
 PARTS = ("steps", "stored", "prototypes", "embeddings", "sphereface2", "scores", "unit", "tuned")
 GIB = 2**30
@@ -108,9 +109,9 @@ def make_problem(rows: int, classes: int, dim: int, reduction: Reduction, scale:
 def sweep(name: str, tiles: Iterable[Tile], run: Callable[[], Any], flop: float) -> dict[str, float | str]:
     """Time `run` with every tile in turn, and leave the best one set."""
     results: dict[str, float | str] = {}
-    kept, best = launch.TILES[name], math.inf
+    kept, best = tiles.TILES[name], math.inf
     for tile in tiles:
-        launch.TILES[name] = tile
+        tiles.TILES[name] = tile
         time = attempt(run)
         key = f"{tile.m}x{tile.n}x{tile.k} w{tile.warps} s{tile.stages} p{tile.per_processor}"
         key += f" {'flat' if tile.flatten else '-'} {'branch' if tile.branch else '-'} pieces{tile.pieces}"
@@ -119,7 +120,7 @@ def sweep(name: str, tiles: Iterable[Tile], run: Callable[[], Any], flop: float)
         print(f"  {name:12} {key:44} {shown(time)} ms {rate}", flush=True)
         if isinstance(time, float) and time < best:
             kept, best = tile, time
-    launch.TILES[name] = kept
+    tiles.TILES[name] = kept
     print(f"  {name:12} best {kept} {best:.3f} ms", flush=True)
     return results
 
@@ -326,15 +327,15 @@ def main() -> None:
     if parts & {"prototypes", "embeddings"}:
         done("backward", tune_backward(softmax, parts))
     if "sphereface2" in parts:
-        kept = launch.TILES["stored"]
+        kept = tiles.TILES["stored"]
         done("sphereface2", tune_scores(binary_of(softmax), "stored"))
-        launch.TILES["stored"] = kept
+        tiles.TILES["stored"] = kept
     if "scores" in parts:
         done("scores", tune_scores(softmax, "scores"))
     if "unit" in parts:
         done("unit", tune_unit(softmax))
     del softmax
-    print({name: tuple(tile) for name, tile in launch.TILES.items()}, launch.LIBRARY_WAVE)
+    print({name: tuple(tile) for name, tile in tiles.TILES.items()}, launch.LIBRARY_WAVE)
     if "tuned" in parts:
         done("tuned", steps(rows, dim, SIZES[:2], False))
 

@@ -9,10 +9,12 @@ from hypersphere.engines.chunked import multiplies_bfloat16, reduce_chunked
 from hypersphere.engines.dense import reduce_dense
 from hypersphere.engines.operators import describable, reduce_traced
 from hypersphere.engines.options import EngineOptions
+from hypersphere.engines.row_losses import RowLoss
 from hypersphere.engines.spec import Reduced, Reduction, ReductionInputs, compute_dtype, constant_while_tracing
 from hypersphere.engines.triton.autograd import reduce_fused
 from hypersphere.engines.triton.available import triton_usable, triton_wanted
 from hypersphere.engines.triton.support import fusible
+from hypersphere.engines.triton.whole_loss import Recorder, Tensors, WholeLoss, fused_loss
 from hypersphere.geometry import norm
 
 _DEFAULT = EngineOptions()
@@ -70,7 +72,7 @@ def reduce_negatives(
             bias=bias,
             fixed_scale=None if isinstance(scale, Tensor) else float(scale),
         )
-        if _fuses(inputs, options):
+        if _fuses(inputs.embeddings, prototypes, reduction, options):
             return reduce_traced("triton", inputs, options) if tracing else reduce_fused(inputs, options)
         if reduction.normalize_embeddings:
             inputs = inputs._replace(embeddings=inputs.embeddings / norm(inputs.embeddings, reduction.eps))
@@ -80,6 +82,35 @@ def reduce_negatives(
         return reduce_traced("chunked", inputs, options) if tracing else reduce_chunked(inputs, options.chunk_size)
 
 
+def reduce_to_loss(
+    embeddings: Tensor,
+    prototypes: Tensor,
+    labels: Tensor,
+    reduction: Reduction,
+    row_loss: RowLoss,
+    *,
+    bias: Tensor | None = None,
+    options: EngineOptions = _DEFAULT,
+    recorder: Recorder | None = None,
+) -> Tensor | None:
+    """The mean of a loss that is elementary in each row, where the fused engine computes it whole; None elsewhere.
+
+    Args:
+        embeddings: (N, d), in the dtype of loss arithmetic.
+        prototypes, labels, reduction, options: as of `reduce_negatives`.
+        row_loss: what the loss makes of a row's target and value.
+        bias: the one that all classes share, of shape (), differentiable.
+        recorder: of the head, where its launches may be recorded.
+    """
+    if torch.compiler.is_compiling() or options.engine not in ("auto", "triton"):
+        return None
+    options = options.for_call(embeddings)
+    if not _fuses(embeddings, prototypes, reduction, options):
+        return None
+    tensors = Tensors(embeddings, prototypes, labels, bias)
+    return fused_loss(WholeLoss(reduction, options, row_loss), tensors, recorder)
+
+
 def _rounds(inputs: ReductionInputs, options: EngineOptions) -> bool:
     """Whether the chunked engine multiplies in bfloat16; a maximum stays exact."""
     x = inputs.embeddings
@@ -87,14 +118,14 @@ def _rounds(inputs: ReductionInputs, options: EngineOptions) -> bool:
     return asked and x.dtype == torch.float32 and multiplies_bfloat16(x.device)
 
 
-def _fuses(inputs: ReductionInputs, options: EngineOptions) -> bool:
+def _fuses(x: Tensor, w: Tensor, reduction: Reduction, options: EngineOptions) -> bool:
     """Whether the fused engine takes the reduction."""
     if options.engine not in ("auto", "triton"):
         return False
-    device = inputs.embeddings.device
+    device = x.device
     if options.engine == "auto" and (device.type != "cuda" or options.precision == "float32"):
         return False
-    return fusible(inputs) and _runs_triton(device)
+    return fusible(x, w, reduction) and _runs_triton(device)
 
 
 @constant_while_tracing

@@ -10,11 +10,11 @@ import torch
 from torch import Tensor, nn
 
 from hypersphere.distributed import ClassShards, is_sharded, to_local
-from hypersphere.engines import EngineOptions, compute_dtype
+from hypersphere.engines import EngineOptions, Recorder, compute_dtype
 from hypersphere.geometry import EPS, normalize
 from hypersphere.heads.sampling import Sampler
 from hypersphere.heads.start import scale_rows_
-from hypersphere.heads.validate import check_embeddings, check_labels, check_rows, to_compute_dtype
+from hypersphere.heads.validate import check_embeddings, check_labels, check_rows, in_range, to_compute_dtype
 from hypersphere.losses import Batch, Logits, Objective, ShardedBatch
 from hypersphere.losses.logits import largest_of_each
 
@@ -77,6 +77,7 @@ class Head(nn.Module):
         self.unit_gradients = unit_gradients
         self.weight.unit_gradients = unit_gradients  # type: ignore[attr-defined]  # for the optimizer to see
         self.reduction, self.validate = reduction, validate
+        self.recorder = Recorder()
 
     def forward(self, embeddings: Tensor, labels: Tensor, **rows: Tensor) -> Tensor:
         """The loss of a batch, a scalar in float32 (float64 for float64 input); with `reduction="none"`, (N,) losses.
@@ -91,10 +92,14 @@ class Head(nn.Module):
             labels: (N,) integers in [0, num_classes), or -1.
             rows: per-sample parameters of the loss, where it has any (`gm_softmax`).
         """
-        check_embeddings(embeddings, self.dim, values=self.validate)
-        labels = check_labels(labels, embeddings, self.num_classes, values=self.validate)
+        check_embeddings(embeddings, self.dim, values=False)
+        labels = check_labels(labels, embeddings, self.num_classes, values=False)
+        compiling = torch.compiler.is_compiling()
+        if self.validate and not compiling and not in_range(embeddings, labels, self.num_classes):
+            check_embeddings(embeddings, self.dim)
+            check_labels(labels, embeddings, self.num_classes)
         check_rows(rows, labels, self.objective)
-        if self.sharding is not None and torch.compiler.is_compiling():
+        if self.sharding is not None and compiling:
             untraced = torch.compiler.disable(self._loss, reason="the classes are sharded")  # type: ignore[no-untyped-call]
             return untraced(embeddings, labels, rows)  # type: ignore[no-any-return]
         return self._loss(embeddings, labels, rows)
@@ -240,6 +245,7 @@ class Head(nn.Module):
             validate=self.validate,
             unit_gradients=self.unit_gradients,
             subcenters=self.subcenters,
+            recorder=self.recorder,
         )
         return batch if self.sharding is None else ShardedBatch.gather(batch, self.sharding, wire)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -74,6 +75,15 @@ def check_labels(labels: Tensor, embeddings: Tensor, num_classes: int | None, *,
         wanted = "-1 or more" if num_classes is None else f"0 to {num_classes - 1} ({num_classes} classes), or -1"
         raise ValueError(f"label {int(labels[row])} in row {row} is out of range: labels must be {wanted}")
     return labels
+
+
+def in_range(embeddings: Tensor, labels: Tensor, num_classes: int) -> bool:
+    """Whether all embeddings are finite and all labels those of a class, or -1: the device is waited for once."""
+    if not len(labels):
+        return True
+    least, most = labels.aminmax()
+    finite = torch.linalg.vector_norm(embeddings.detach(), math.inf) < math.inf  # the largest entry, or NaN
+    return bool(finite & (least >= -1) & (most < num_classes))
 
 
 def check_rows(rows: Mapping[str, Tensor], labels: Tensor, objective: Objective) -> None:

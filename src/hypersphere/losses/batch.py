@@ -14,7 +14,18 @@ from torch import Tensor, nn
 
 from hypersphere.core import Registry
 from hypersphere.distributed import Group, gather_rows, to_local
-from hypersphere.engines import EngineOptions, Kind, Reduced, Reduction, ScoreFunction, Similarity, reduce_negatives
+from hypersphere.engines import (
+    EngineOptions,
+    Kind,
+    Recorder,
+    Reduced,
+    Reduction,
+    RowLoss,
+    ScoreFunction,
+    Similarity,
+    reduce_negatives,
+    reduce_to_loss,
+)
 from hypersphere.geometry import EPS, norm
 from hypersphere.losses.logits import Logits
 from hypersphere.losses.sampled import Sample
@@ -40,6 +51,7 @@ class Batch:
         sample: which of the classes the prototypes are; all of them without it.
         unit_gradients: the prototypes' gradient is that of their unit vectors.
         subcenters: prototypes of every class, side by side in `prototypes`.
+        recorder: of the head's launches, for `reduce_to_loss`.
     """
 
     embeddings: Tensor
@@ -53,6 +65,7 @@ class Batch:
     sample: Sample | None = None
     unit_gradients: bool = False
     subcenters: int = 1
+    recorder: Recorder | None = None
 
     @property
     def num_classes(self) -> int:
@@ -194,6 +207,27 @@ class Batch:
         )
         return self._reduce(reduction, scale, offset, bias)
 
+    def reduce_to_loss(
+        self, kind: Kind, score_function: ScoreFunction, row_loss: RowLoss, *, bias: Tensor | None = None
+    ) -> Tensor | None:
+        """Return the mean of a loss of cosines where the engine computes it whole, else None.
+
+        The value and the gradients are those of `reduce` and the loss's own formula; it takes fewer launches. `bias` is
+        one number that all classes share.
+        """
+        if self.weighting is not None:
+            return None
+        reduction = Reduction(
+            kind,
+            score_function,
+            normalize_embeddings=True,
+            eps=self.eps,
+            unit_gradients=self.unit_gradients,
+            subcenters=self.subcenters,
+        )
+        tensors = self.embeddings, self.prototypes, self.labels
+        return reduce_to_loss(*tensors, reduction, row_loss, bias=bias, options=self.options, recorder=self.recorder)
+
     def _reduce(
         self, reduction: Reduction, scale: Tensor | float, offset: Tensor | float | None, bias: Tensor | None
     ) -> Reduced:
@@ -303,6 +337,9 @@ class SampleLoss(Objective):
     counts_unlabelled: ClassVar[bool] = False
 
     def forward(self, batch: Batch) -> Tensor:
+        whole = self.whole(batch)
+        if whole is not None:
+            return whole
         if self.sums_over_classes:
             batch = batch.as_partial_sums()
         return batch.mean(self.samples(batch), None if self.counts_unlabelled else batch.labelled)
@@ -313,6 +350,10 @@ class SampleLoss(Objective):
             batch = batch.as_partial_sums()
         losses = self.samples(batch)
         return batch.per_row(losses if self.counts_unlabelled else torch.where(batch.labelled, losses, 0.0))
+
+    def whole(self, batch: Batch) -> Tensor | None:
+        """The mean of `samples` by `Batch.reduce_to_loss`, for losses that can state their formula in numbers."""
+        return None
 
     def samples(self, batch: Batch) -> Tensor:
         """(N,): the loss of every row, as in the paper."""

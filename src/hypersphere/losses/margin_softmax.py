@@ -3,15 +3,31 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
+from typing import Any
 
 import torch
 from torch import Tensor
 
 from hypersphere.core import check_integer, check_positive, check_range
-from hypersphere.engines import CircleNegative, Modulated, ScoreFunction, Similarity, softplus
+from hypersphere.engines import CircleNegative, MarginSoftmaxRow, Modulated, ScoreFunction, Similarity, softplus
 from hypersphere.losses.batch import OBJECTIVES, Batch, SampleLoss
 from hypersphere.losses.logits import Logits
 from hypersphere.losses.target_margins import adjust, angular_margin, check_margin_grad, detach_margin
+
+WithMargin = Callable[[Any, Tensor], Tensor]
+_NUMBERS: dict[WithMargin, Callable[[Any], dict[str, float]]] = {}
+"""The margins that `MarginSoftmaxRow` knows, by the method that computes them: a method that overrides one has none."""
+
+
+def stated_in(numbers: Callable[[Any], dict[str, float]]) -> Callable[[WithMargin], WithMargin]:
+    """Declare which m0, m2, m3 the decorated `with_margin` applies, for the engine that computes the loss whole."""
+
+    def declare(with_margin: WithMargin) -> WithMargin:
+        _NUMBERS[with_margin] = numbers
+        return with_margin
+
+    return declare
 
 
 class MarginSoftmax(SampleLoss):
@@ -52,6 +68,15 @@ class MarginSoftmax(SampleLoss):
         if self.detached:
             target = detach_margin(target, self.g(negatives.target))
         return softplus(negatives.value - self.scale * target)
+
+    def whole(self, batch: Batch) -> Tensor | None:
+        own = type(self)
+        numbers = _NUMBERS.get(own.with_margin)
+        written_here = own.samples is MarginSoftmax.samples and own.negative_function is MarginSoftmax.negative_function
+        if numbers is None or not written_here or self.margin_steps or self.similarity.power != 1:
+            return None
+        row = MarginSoftmaxRow(scale=self.scale, detached=self.detached, **numbers(self))
+        return batch.reduce_to_loss("logsumexp", self.negative_function(batch), row)
 
     def negative_function(self, batch: Batch) -> ScoreFunction:
         """Return what the loss makes of a negative's cosine: g(cos_j), or max(0, g(cos_j))."""
@@ -114,6 +139,7 @@ class CosFace(MarginSoftmax):
         super().__init__(scale=scale, power=power, margin_grad=margin_grad, margin_steps=margin_steps)
         self.margin = check_range("margin", margin, 0, 2)
 
+    @stated_in(lambda loss: {"m3": loss.margin})
     def with_margin(self, cos_y: Tensor) -> Tensor:
         return self.g(cos_y) - self.scheduled(self.margin)
 
@@ -156,6 +182,7 @@ class ArcFace(MarginSoftmax):
         super().__init__(scale=scale, power=power, margin_grad=margin_grad, margin_steps=margin_steps)
         self.margin = check_range("margin", margin, 0, math.pi / 2)
 
+    @stated_in(lambda loss: {"m2": loss.margin})
     def with_margin(self, cos_y: Tensor) -> Tensor:
         return self.g(angular_margin(cos_y, m2=self.scheduled(self.margin)))
 
@@ -201,6 +228,7 @@ class AmpFace(MarginSoftmax):
         )
         self.margin = check_range("margin", check_positive("margin", margin), 0, 1)
 
+    @stated_in(lambda loss: {"m0": loss.margin})
     def with_margin(self, cos_y: Tensor) -> Tensor:
         return self.scheduled(self.margin, none=1.0) * cos_y
 

@@ -19,7 +19,7 @@ from hypersphere.distributed import (
     replicate_to_partial,
     scatter_rows,
 )
-from hypersphere.engines import Reduced, Reduction
+from hypersphere.engines import Kind, Reduced, Reduction, RowLoss, ScoreFunction
 from hypersphere.geometry import norm
 from hypersphere.losses.batch import Batch, entries
 from hypersphere.losses.sampled import Sample
@@ -87,6 +87,11 @@ class ShardedBatch(Batch):
 
     def sampled(self, sample: Sample, prototypes: Tensor) -> Batch:
         return replace(self, sample=sample, prototypes=prototypes)
+
+    def reduce_to_loss(
+        self, kind: Kind, score_function: ScoreFunction, row_loss: RowLoss, *, bias: Tensor | None = None
+    ) -> None:
+        """Return None: a row's negatives are complete only after an exchange."""
 
     def _reduce(
         self, reduction: Reduction, scale: Tensor | float, offset: Tensor | float | None, bias: Tensor | None

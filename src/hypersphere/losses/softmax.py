@@ -14,7 +14,7 @@ import torch
 from torch import Tensor, nn
 
 from hypersphere.core import check_choice, check_positive, check_range
-from hypersphere.engines import Similarity, product, softplus
+from hypersphere.engines import MarginSoftmaxRow, Similarity, product, softplus
 from hypersphere.losses.batch import OBJECTIVES, Batch, SampleLoss, check_class_counts
 from hypersphere.losses.logits import Logits
 from hypersphere.losses.target_margins import adjust
@@ -328,6 +328,12 @@ class NormFace(SampleLoss):
             normalize_prototypes=self.normalizes_prototypes,
         )
         return softplus(negatives.value - self.scale * adjust(negatives.target, self.similarity))
+
+    def whole(self, batch: Batch) -> Tensor | None:
+        cosines = self.normalizes_embeddings and self.normalizes_prototypes and self.similarity.power == 1
+        if not cosines or isinstance(self.scale, Tensor) or type(self).samples is not NormFace.samples:
+            return None
+        return batch.reduce_to_loss("logsumexp", self.similarity, MarginSoftmaxRow(scale=self.scale))
 
     def logits(self, batch: Batch) -> Logits:
         return Logits(

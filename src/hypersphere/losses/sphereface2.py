@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from hypersphere.core import check_choice, check_finite_number, check_positive, check_range
-from hypersphere.engines import Similarity, softplus
+from hypersphere.engines import Similarity, SphereFace2Row, softplus
 from hypersphere.losses.batch import OBJECTIVES, Batch, SampleLoss
 from hypersphere.losses.logits import Logits
 from hypersphere.losses.target_margins import adjust, bounded_angular_margin, check_margin_grad, detach_margin
@@ -106,6 +106,22 @@ class SphereFace2(SampleLoss):
         b_y = b if b_j is None else batch.at_labels(b_j)
         positive = softplus(-(r * self.target(negatives.target) + b_y))
         return (positive_weight * torch.where(batch.labelled, positive, 0.0) + negative_weight * negatives.value) / r
+
+    def whole(self, batch: Batch) -> Tensor | None:
+        per_class = self.bias is not None and self.bias.dim() > 0
+        if per_class or self.margin_type != "c" or type(self).samples is not SphereFace2.samples:
+            return None
+        positive_weight, negative_weight = self.weights
+        row = SphereFace2Row(
+            scale=self.scale,
+            margin=self.margin,
+            negative_margin=self.negative_margin,
+            positive_weight=positive_weight,
+            negative_weight=negative_weight,
+            power=self.similarity.power,
+            detached=self.similarity.detached,
+        )
+        return batch.reduce_to_loss("softplus_sum", self.similarity, row, bias=self.bias)
 
     def target(self, cos_y: Tensor) -> Tensor:
         """g(cos_y) - m for margin type c, g(cos(min(pi, theta_y + m))) for a, g(cos(min(pi, m theta_y))) for m."""

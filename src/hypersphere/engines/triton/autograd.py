@@ -19,7 +19,7 @@ from torch.autograd.function import once_differentiable
 
 from hypersphere.engines.options import EngineOptions
 from hypersphere.engines.spec import Reduced, ReductionInputs
-from hypersphere.engines.triton.support import kernel_curve, middle_shift, padded, product_dtype
+from hypersphere.engines.triton.support import middle_shift, padded, product_dtype
 
 _WAVE = 2**27
 
@@ -83,18 +83,17 @@ def fused_forward(
 
     assert options.precision is not None
     launch = Launcher(inputs, options.precision)
-    target = launch.pair_scores(inputs.labels)
     index = best = g = shift = by_scale = by_offset = None
     if inputs.reduction.kind == "max":
         index = launch.argmax()
         best = launch.pair_scores(index)
         value = torch.where(index >= 0, _terms(inputs, best, index), float("-inf"))
     else:
-        shift = _shift(inputs)
-        if _stores_g(inputs, options, needs, shift):
+        shift = middle_shift(inputs)
+        if stores_g(inputs, options, needs, shift):
             g = launch.new_g(launch.width)
         value, by_scale, by_offset = launch.reduce(g, shift, needs[2], needs[3])
-    return target, value, Kept(index, best, g, shift, by_scale, by_offset, *launch.buffers)
+    return launch.target, value, Kept(index, best, g, shift, by_scale, by_offset, *launch.buffers)
 
 
 def fused_backward(
@@ -150,12 +149,12 @@ def fake_kept(inputs: ReductionInputs, options: EngineOptions, needs: Sequence[b
     x, reduction, dtype = inputs.embeddings, inputs.reduction, product_dtype(options.precision)
     (rows, dim), classes = x.shape, inputs.prototypes.shape[0]
     width, depth = padded(classes), padded(dim)
-    is_max, shift = reduction.kind == "max", _shift(inputs)
-    stores_g = not is_max and _stores_g(inputs, options, needs, shift)
+    is_max, shift = reduction.kind == "max", middle_shift(inputs)
+    kept_g = not is_max and stores_g(inputs, options, needs, shift)
     return Kept(
         argmax=x.new_empty(rows, dtype=torch.int64) if is_max else None,
         best=x.new_empty(rows) if is_max else None,
-        g=x.new_empty(rows, width, dtype=dtype) if stores_g else None,
+        g=x.new_empty(rows, width, dtype=dtype) if kept_g else None,
         shift=shift,
         by_scale=x.new_empty(rows) if needs[2] and not is_max else None,
         by_offset=x.new_empty(rows) if needs[3] and not is_max else None,
@@ -166,12 +165,7 @@ def fake_kept(inputs: ReductionInputs, options: EngineOptions, needs: Sequence[b
     )
 
 
-def _shift(inputs: ReductionInputs) -> Tensor | None:
-    curve = kernel_curve(inputs.reduction.score_function)
-    return middle_shift(inputs, curve) if inputs.reduction.kind == "logsumexp" and curve is not None else None
-
-
-def _stores_g(inputs: ReductionInputs, options: EngineOptions, needs: Sequence[bool], shift: Tensor | None) -> bool:
+def stores_g(inputs: ReductionInputs, options: EngineOptions, needs: Sequence[bool], shift: Tensor | None) -> bool:
     """Whether the forward pass stores g: it is needed, the terms are bounded, and it fits the budget."""
     assert options.precision is not None
     bounded = options.precision != "float16" and (inputs.reduction.kind != "logsumexp" or shift is not None)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from functools import cache
+from typing import Any
 
 import torch
 import triton
@@ -11,55 +13,18 @@ from torch import Tensor
 from triton.tools.tensor_descriptor import TensorDescriptor
 
 from hypersphere.engines.options import Precision
+from hypersphere.engines.row_losses import MarginSoftmaxRow, RowLoss
 from hypersphere.engines.spec import NEVER, ReductionInputs
 from hypersphere.engines.triton.available import interpreted
-from hypersphere.engines.triton.kernels import gradients, rows, score_pass
+from hypersphere.engines.triton.kernels import gradients, row_losses, rows, score_pass
 from hypersphere.engines.triton.support import kernel_curve, padded, product_dtype
+from hypersphere.engines.triton.tiles import LIBRARY_WAVE, tile_of
 
 _OPTIONS = {"enable_fp_fusion": True}
 _GAIN = 2.0**12
 """Lifts the small derivatives of many classes into float16's range."""
 _LEAST_COLUMNS = 16
 """Of a tile that is loaded at once: a tensor map's box must be 16 bytes wide or a multiple of it."""
-
-
-class Tile(NamedTuple):
-    """The tile of a product, m x n with k at a time, and how the program runs that makes it."""
-
-    m: int
-    n: int
-    k: int
-    warps: int = 8
-    stages: int = 3
-    per_processor: int = 1
-    flatten: bool = False
-    branch: bool = True
-    pieces: int = 1
-
-
-TILES: dict[str, Tile] = {
-    "scores": Tile(128, 128, 64, 4, 3, 2, flatten=True, pieces=4),
-    "stored": Tile(128, 128, 64, 8, 3, 2, flatten=True, pieces=4),
-    "prototypes": Tile(128, 256, 64, 8, 3, pieces=4),
-    "embeddings": Tile(128, 128, 64, 8, 3),
-}
-"""For two-byte factors and many rows; `_tile` makes the others of them."""
-
-LIBRARY_WAVE = 2**26
-"""Numbers of a product by cuBLAS that wait for the normalisation of the prototypes, a pass of its own."""
-
-
-def _tile(name: str, precision: str, itemsize: int, count: int) -> Tile:
-    tile = TILES[name]
-    if precision == "widen":
-        return Tile(16, 32, 16, pieces=2)
-    if precision == "ieee" and itemsize == 4:
-        return Tile(64, 64, 16, pieces=tile.pieces)
-    if itemsize == 4:
-        tile = tile._replace(m=128, n=128, k=32, stages=3)
-    if name in ("scores", "stored") and count <= 128:
-        tile = tile._replace(m=64 if count <= 64 else 128)
-    return tile
 
 
 class Launcher:
@@ -100,7 +65,7 @@ class Launcher:
         self.inverse_x: Tensor | None
         if buffers is None:
             self.unit, self.inverse = self._unit(self.source_w, self.width, inputs.reduction.normalize_prototypes)
-            self.x, self.inverse_x = self._unit(self.source_x, self.count, inputs.reduction.normalize_embeddings)
+            self.x, self.inverse_x, self.target = self._rows()
         else:
             unit, self.inverse, rounded, self.inverse_x = buffers
             assert unit is not None
@@ -118,9 +83,7 @@ class Launcher:
         return self.inputs.reduction.normalize_prototypes and not self.inputs.reduction.unit_gradients
 
     def _processors(self) -> int:
-        if interpreted():
-            return 3
-        return torch.cuda.get_device_properties(self.inputs.embeddings.device).multi_processor_count
+        return 3 if interpreted() else _processors(self.inputs.embeddings.device)
 
     def _new(self, *shape: int, dtype: torch.dtype = torch.float32) -> Tensor:
         return torch.empty(shape, dtype=dtype, device=self.inputs.embeddings.device)
@@ -138,6 +101,19 @@ class Launcher:
             DIM=self.dim, NORMALIZE=normalize, TF32=self.tf32, BLOCK=self.block, ROWS=lines, **_OPTIONS,
         )  # fmt: skip
         return unit, inverse
+
+    def _rows(self) -> tuple[Tensor, Tensor | None, Tensor]:
+        """The embeddings as the products see them, the inverses of their lengths, and the scores of their own classes.
+
+        The latter are of float32 factors, and 0 where the label is -1.
+        """
+        unit, target = self._new(self.count, self.depth, dtype=self.dtype), self._new(self.count)
+        inverse = self._new(self.count) if self.inputs.reduction.normalize_embeddings else None
+        rows.unit_rows_and_targets[(self.count,)](
+            self.source_x, self.source_w, self.inputs.labels, unit, inverse, target, self.source_x.stride(0),
+            self.source_w.stride(0), self.depth, TF32=self.tf32, **self.norms,
+        )  # fmt: skip
+        return unit, inverse, target
 
     def pair_scores(self, chosen: Tensor) -> Tensor:
         """(N,): the score of every row and its chosen class in float32, 0 for -1."""
@@ -162,7 +138,7 @@ class Launcher:
     ) -> dict[str, Tensor | None]:
         """Run the pass over classes first..last; partial results by name, (splits, N), or (blocks, C) for the bias."""
         inputs, curve = self.inputs, self.curve
-        tile = _tile(name, self.precision, self.dtype.itemsize, self.count)
+        tile = tile_of(name, self.precision, self.dtype.itemsize, self.count)
         blocks, tiles = triton.cdiv(self.count, tile.m), triton.cdiv(last - first, tile.n)
         splits = max(1, min(tiles, self._processors() * tile.per_processor // blocks))
         names = ("total", "best", "index", "scale_grad_total", "offset_grad_total")
@@ -232,6 +208,39 @@ class Launcher:
             value = value + highest * 0.6931471805599453
         return value if shift is None else value + shift, by_scale, by_offset
 
+    def loss(
+        self, row_loss: RowLoss, bias: Tensor | None, g: Tensor | None, shift: Tensor | None, want_bias: bool
+    ) -> tuple[Tensor, Tensor, Tensor, Tensor | None]:
+        """The mean loss, the rows' reduced values, its derivatives in targets and values, (2, N), and in the bias.
+
+        Fills g if there is one.
+        """
+        outputs = {"total": torch.float32}
+        if want_bias:
+            outputs["offset_grad_total"] = torch.float32
+        partial = self._scores("scores" if g is None else "stored", 0, self.classes, g=g, shift=shift, outputs=outputs)
+        total, slopes = partial["total"], partial["offset_grad_total"]
+        assert total is not None
+        loss, value, derivatives = self._new(), self._new(self.count), self._new(2, self.count)
+        by_bias = self._new() if want_bias else None
+        block = min(1024, triton.next_power_of_2(self.count))
+        options: dict[str, Any] = {"BLOCK": block, "num_warps": max(1, min(8, block // 128)), **_OPTIONS}
+        labels = self.inputs.labels
+        if isinstance(row_loss, MarginSoftmaxRow):
+            assert self.inputs.fixed_scale is not None
+            row_losses.margin_softmax[(1,)](
+                total, self.target, labels, shift, value, loss, derivatives, self.count, total.shape[0], row_loss.scale,
+                row_loss.m0, math.cos(row_loss.m2), math.sin(row_loss.m2), row_loss.m3,
+                ANGULAR=row_loss.m2 != 0, DETACHED=row_loss.detached, **options,
+            )  # fmt: skip
+        else:
+            row_losses.sphereface2[(1,)](
+                total, slopes, self.target, labels, bias, value, loss, derivatives, by_bias, self.count,
+                total.shape[0], row_loss.scale, row_loss.margin, row_loss.positive_weight, row_loss.negative_weight,
+                POWER=row_loss.power, DETACHED=row_loss.detached, **options,
+            )  # fmt: skip
+        return loss, value, derivatives, by_bias
+
     def products(
         self,
         g: Tensor | None,
@@ -247,7 +256,7 @@ class Launcher:
         factor, weighted = self._weighted(grad, shift if g is not None else None, value if lse else None, peak)
         grad_w = self._new(self.classes, self.dim) if needs[1] else None
         product, grad_bias = None, []
-        level = torch.where(value == NEVER, 0.0, value) if lse else None
+        level = torch.where(value == NEVER, 0.0, value) if lse and g is None else None
         whole, step = g, self.width if g is not None else wave
         buffer = None if g is not None else self.new_g(min(wave, self.width))
         for first in range(0, self.classes, step):
@@ -255,7 +264,8 @@ class Launcher:
             width = padded(last - first)
             if whole is None:
                 assert buffer is not None
-                g = buffer if width == buffer.shape[1] else self.new_g(width)
+                # The last wave is narrower: a matrix of its own would be memory beyond the budget.
+                g = buffer.view(-1)[: self.count * width].view(self.count, width)
                 made = self._scores(
                     "stored", first, last, g=g, shift=level, weight=grad if needs[4] else None, bias_partial=needs[4]
                 )
@@ -285,7 +295,7 @@ class Launcher:
         """(N, depth): g w over the classes of g, from `first` on."""
         if g.is_cuda and self.dtype.itemsize == 2:
             return torch.mm(g, self.unit[first : first + g.shape[1]], out_dtype=torch.float32)
-        tile = _tile("embeddings", self.precision, self.dtype.itemsize, self.count)
+        tile = tile_of("embeddings", self.precision, self.dtype.itemsize, self.count)
         grid = triton.cdiv(self.count, tile.m), triton.cdiv(self.depth, tile.n)
         splits = max(1, min(triton.cdiv(g.shape[1], tile.k), 2 * self._processors() // (grid[0] * grid[1])))
         out = self._new(splits, self.count, self.depth)
@@ -301,7 +311,7 @@ class Launcher:
         normalize = self._tangent
         if g.is_cuda and self.dtype.itemsize == 2 and self.depth == self.dim:
             return self._prototypes_by_library(g, x, peak, out, first, last)
-        tile = _tile("prototypes", self.precision, self.dtype.itemsize, self.count)
+        tile = tile_of("prototypes", self.precision, self.dtype.itemsize, self.count)
         n = min(tile.n, max(_LEAST_COLUMNS * tile.pieces, self.block))
         tiles = triton.cdiv(last - first, tile.m)
         gradients.prototypes[(min(tiles, self._processors() * tile.per_processor),)](
@@ -376,3 +386,8 @@ class Launcher:
 def _described(matrix: Tensor | None, m: int, n: int) -> Any:
     assert matrix is not None
     return TensorDescriptor(matrix, list(matrix.shape), list(matrix.stride()), [m, n])
+
+
+@cache
+def _processors(device: torch.device) -> int:
+    return torch.cuda.get_device_properties(device).multi_processor_count

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from hypersphere.engines.options import Precision
 from hypersphere.engines.score_functions import CircleNegative, Modulated, ScoreFunction, Similarity
-from hypersphere.engines.spec import ReductionInputs
+from hypersphere.engines.spec import Reduction, ReductionInputs
 
 _SPAN = 66.0
 
@@ -50,24 +50,28 @@ def kernel_curve(function: ScoreFunction) -> KernelCurve | None:
     return None
 
 
-def fusible(inputs: ReductionInputs) -> bool:
+def fusible(x: Tensor, w: Tensor, reduction: Reduction) -> bool:
     """Whether the kernels support the reduction: a known function, float32 arithmetic, something to reduce."""
-    x, w, function = inputs.embeddings, inputs.prototypes, inputs.reduction.score_function
-    known = isinstance(function, Similarity | CircleNegative | Modulated)
+    known = isinstance(reduction.score_function, Similarity | CircleNegative | Modulated)
     narrow = x.dtype == torch.float32 and w.dtype in (torch.float32, torch.bfloat16, torch.float16)
-    known = known and inputs.reduction.subcenters == 1
+    known = known and reduction.subcenters == 1
     return known and narrow and x.device == w.device and x.numel() > 0 and w.numel() > 0
 
 
-def middle_shift(inputs: ReductionInputs, curve: KernelCurve) -> Tensor | None:
-    """(N,): the middle of a logsumexp's bounds, if exp(n - shift) of every term within them is a float32; else None."""
-    reduction = inputs.reduction
+def middle_of_bounds(reduction: Reduction, scale: float | None) -> float | None:
+    """The middle of the bounds of scale f, if exp(scale f - middle) within them is a float32; None otherwise."""
+    curve = kernel_curve(reduction.score_function)
     cosines = reduction.normalize_prototypes and reduction.normalize_embeddings
-    if not cosines or curve.bounds is None or inputs.fixed_scale is None or inputs.bias is not None:
+    if not cosines or curve is None or curve.bounds is None or scale is None:
         return None
     low, high = curve.bounds
-    if abs(inputs.fixed_scale) * (high - low) / 2 > _SPAN:
+    return scale * (high + low) / 2 if abs(scale) * (high - low) / 2 <= _SPAN else None
+
+
+def middle_shift(inputs: ReductionInputs) -> Tensor | None:
+    """(N,): the middle of a logsumexp's bounds, if exp(n - shift) of every term within them is a float32; else None."""
+    middle = middle_of_bounds(inputs.reduction, inputs.fixed_scale)
+    if inputs.reduction.kind != "logsumexp" or inputs.bias is not None or middle is None:
         return None
-    rows = inputs.embeddings.shape[0]
-    shift = inputs.embeddings.new_full((rows,), inputs.fixed_scale * (high + low) / 2)
+    shift = inputs.embeddings.new_full((inputs.embeddings.shape[0],), middle)
     return shift if inputs.offset is None else shift + inputs.offset[:, 0]

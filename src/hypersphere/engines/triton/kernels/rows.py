@@ -44,6 +44,24 @@ def unit_rows(
 
 
 @triton.jit
+def unit_rows_and_targets(
+    x, w, labels, unit, inverse, target, x_stride, w_stride, unit_stride, eps,
+    DIM: tl.constexpr, NORMALIZE: tl.constexpr, NORMALIZE_X: tl.constexpr, TF32: tl.constexpr, BLOCK: tl.constexpr,
+):  # fmt: skip
+    """The embeddings as `unit_rows` makes them, and the score of each with its own class as `pair_scores` does."""
+    row = tl.program_id(0).to(tl.int64)
+    depth = tl.arange(0, BLOCK)
+    v, shrink = _unit_row(x, row, x_stride, depth, DIM, eps, NORMALIZE_X)
+    if NORMALIZE_X:
+        tl.store(inverse + row + tl.arange(0, 1), shrink)
+    rounded = nearest(v, TF32).to(unit.dtype.element_ty)
+    tl.store(unit + row * unit_stride + depth[None, :], rounded, (depth < unit_stride)[None, :])
+    label = tl.load(labels + row).to(tl.int64)
+    own, _ = _unit_row(w, tl.maximum(label, 0), w_stride, depth, DIM, eps, NORMALIZE)
+    tl.store(target + row + tl.arange(0, 1), tl.where(label >= 0, tl.sum(v * own, 1), 0.0))
+
+
+@triton.jit
 def pair_scores(
     x, w, chosen, out, x_stride, w_stride, eps,
     DIM: tl.constexpr, NORMALIZE: tl.constexpr, NORMALIZE_X: tl.constexpr, BLOCK: tl.constexpr,
