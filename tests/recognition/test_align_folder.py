@@ -2,11 +2,13 @@
 
 import csv
 import os
+import random
 import signal
 import subprocess
 import sys
 import tarfile
 import time
+import warnings
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -27,6 +29,7 @@ from hypersphere.recognition import (
     align_photos,
     align_report,
 )
+from tests.damage import damaged, read_files, write_files
 from tests.recognition.drawn import drawn_landmarks, drawn_photo
 from tests.recognition.test_photo import png_header
 
@@ -174,11 +177,48 @@ def test_a_run_that_ended_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     task = AlignTask(photos=str(photos), out=str(tmp_path / "out"))
     report = align_photos(task, progress=lambda done, total: seen.append((done, total)))
     assert Known.calls == 1
-    assert seen == [(10, 10)]
+    assert seen == [(4, 10), (8, 10), (10, 10)]
     assert [each.photo for each in report.photos] == [f"{number:03d}.png" for number in range(10)]
     again = align_photos(task)
     assert Known.calls == 1
     assert again == report
+
+
+@pytest.mark.parametrize("count", [15, pytest.param(500, marks=pytest.mark.slow)])
+def test_damaged_notes_and_crops_are_not_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, count: int) -> None:
+    """Bits flipped, files cut short, exchanged or removed in a folder that goes on: all is as after an unbroken run."""
+    monkeypatch.setattr(align_folder, "PART", 2)
+    photos, out = tmp_path / "photos", tmp_path / "out"
+    photos.mkdir()
+    for number in range(6):
+        (photos / f"{number:03d}.png").write_bytes(numbered((2, 0, 3, 9, 1, 4)[number]))
+    aligned(photos, out, faces="largest")
+    whole = read_files(out)
+    begun = {name: content for name, content in whole.items() if name not in ("faces.csv", "align.html")}
+    begun.pop(max(name for name in begun if "part-" in name))
+    chance = random.Random(count)
+    for _ in range(count):
+        what, files = damaged(begun, chance)
+        write_files(out, files)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            aligned(photos, out, faces="largest")
+        after = read_files(out)
+        assert {name: after.get(name) for name in whole if ".align" not in name} == {
+            name: content for name, content in whole.items() if ".align" not in name
+        }, what
+
+
+def test_a_crop_that_is_gone_is_named_and_made_again(photos: Path, tmp_path: Path) -> None:
+    report = aligned(photos, tmp_path)
+    crop = (tmp_path / "ada/2.png").read_bytes()
+    for content in (None, crop[:-1]):
+        (tmp_path / "ada/2.png").unlink() if content is None else (tmp_path / "ada/2.png").write_bytes(content)
+        with pytest.warns(
+            RuntimeWarning, match=r"1 finished part of 1 cannot be used .*ada/2\.png: missing, or not the "
+        ):
+            assert aligned(photos, tmp_path) == report
+        assert (tmp_path / "ada/2.png").read_bytes() == crop
 
 
 def test_another_task_in_the_same_folder_is_refused(photos: Path, tmp_path: Path) -> None:
@@ -195,6 +235,14 @@ def test_names_that_differ_in_their_suffix_stay_apart(tmp_path: Path) -> None:
         (tmp_path / "photos" / name).write_bytes(numbered(9))
     aligned(tmp_path / "photos", tmp_path / "out")
     assert files(tmp_path / "out") == ["a.bmp.png", "a.png.png", "b.png"]
+
+
+def test_a_name_that_no_table_can_hold_is_refused_at_once(tmp_path: Path) -> None:
+    (tmp_path / "photos").mkdir()
+    (tmp_path / "photos" / os.fsdecode(b"a\xff.png")).write_bytes(numbered(9))
+    with pytest.raises(ValueError, match=r"photos: 'a\\udcff\.png' cannot be written to a list: .* rename it"):
+        aligned(tmp_path / "photos", tmp_path / "out")
+    assert not (tmp_path / "out").exists()
 
 
 def test_a_tar_gives_what_its_folder_gives(photos: Path, tmp_path: Path) -> None:

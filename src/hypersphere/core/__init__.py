@@ -18,6 +18,7 @@ from hypersphere.core.errors import Failure
 from hypersphere.core.extras import extra_folder, import_extra, install_hint, is_installed
 from hypersphere.core.files import (
     Staged,
+    bytes_digest,
     file_digest,
     make_folders,
     naming_file,
@@ -33,20 +34,25 @@ from hypersphere.core.files import (
 )
 from hypersphere.core.lock import hold_folder
 from hypersphere.core.numbers import INT64_MAX, counted, is_integer, parse_integer
+from hypersphere.core.parts import Parts
 from hypersphere.core.progress import Progress, Reporter, clip, duration, part_of, terminal_width
 from hypersphere.core.read_json import parse_json, read_json
 from hypersphere.core.read_lines import check_names, numbered_lines
 from hypersphere.core.registry import Registry
+from hypersphere.core.sealed import SEAL, read_sealed, seal_of, sealed_text
 
 __all__ = [
     "INT64_MAX",
+    "SEAL",
     "Failure",
+    "Parts",
     "Progress",
     "Registry",
     "Reporter",
     "Staged",
     "as_table",
     "build",
+    "bytes_digest",
     "check_choice",
     "check_finite_number",
     "check_flag",
@@ -79,8 +85,11 @@ __all__ = [
     "partial_name",
     "read_bounded",
     "read_json",
+    "read_sealed",
     "refuse_existing",
     "remove_partial",
+    "seal_of",
+    "sealed_text",
     "staged_folder",
     "sync_file",
     "sync_folder",

@@ -144,6 +144,11 @@ def read_bounded(path: Path, limit: int, kind: str) -> bytes:
     return data
 
 
+def bytes_digest(data: bytes) -> str:
+    """The SHA-256 of bytes, 64 hexadecimal digits: `file_digest` of a file that has them."""
+    return hashlib.sha256(data).hexdigest()
+
+
 def file_digest(path: str | os.PathLike[str]) -> str:
     """The SHA-256 of a file's bytes, 64 hexadecimal digits."""
     with Path(path).open("rb") as file:
@@ -209,11 +214,18 @@ def naming_file(path: Path, temporary: Path | None = None) -> Iterator[None]:
     """Let an error of the system that names no file, or the temporary one, name the file that was to be written."""
     try:
         yield
+    except NotWritten:
+        raise
     except OSError as error:
-        if error.strerror is None or error.filename not in (None, *(str(each) for each in (temporary,) if each)):
+        if error.filename not in (None, *(str(each) for each in (temporary,) if each)):
             raise
         kept = "; the previous one is untouched" if path.is_file() else ""
-        raise OSError(f"{path}: not written ({error.strerror}){kept}") from error
+        # NumPy's errors have no number of the system, only words such as "2048 requested and 992 written"
+        raise NotWritten(f"{path}: not written ({error.strerror or error}){kept}") from error
+
+
+class NotWritten(OSError):
+    """A file could not be written; the message names it."""
 
 
 class _Raw(io.FileIO):

@@ -15,15 +15,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from hypersphere.core import (
-    Reporter,
-    check_integer,
-    parse_json,
-    read_bounded,
-    remove_partial,
-    whole_file,
-    write_atomically,
-)
+from hypersphere.core import Parts, Reporter, build, check_integer, parse_json
 from hypersphere.data import Fitted, UnreadableImage, open_every_image
 from hypersphere.distributed import World
 from hypersphere.evaluation.arrays import Array
@@ -33,7 +25,8 @@ from hypersphere.models import STARTER, Embedder, embedded_batches, load_model
 
 PART = 8
 """Batches of a part: what a killed process loses at most."""
-_LONGEST = 2**26
+_LONGEST_CAUSE = 2**16
+"""Bytes in a part for each of its images, besides the vector: why it cannot be read."""
 
 Unreadable = dict[int, str]
 Part = tuple[int, Array, Unreadable]
@@ -108,8 +101,8 @@ class OpenTask:
         stat = path.stat() if path.is_file() else None
         return {
             "model": self.model.name,
-            "contract": parse_json(json.dumps(self.model.contract.table()), "contract"),
-            "images": path.name,
+            "contract": json.loads(json.dumps(self.model.contract.table())),
+            "images": _utf8(path.name),
             "count": len(self.names),
             "names": hashlib.sha256("\n".join(self.names).encode("utf-8", "surrogateescape")).hexdigest(),
             "bytes": None if stat is None else stat.st_size,
@@ -162,8 +155,9 @@ def embed_to_file(
     """Embed all images of a task into `X.npy`, `X.safetensors` or `X.parquet`, with their names.
 
     Parts are kept in a hidden folder beside the file until all are there, so that the same call goes on where one was
-    killed. Batches are the same whoever computes them: several processes, which must see one file system, write the
-    file of one, bit for bit on equal machines with equal numbers of threads.
+    killed; one that is damaged by then is noticed by its digest, and computed again with a warning. Batches are the
+    same whoever computes them: several processes, which must see one file system, write the file of one, bit for bit on
+    equal machines with equal numbers of threads.
 
     Args:
         task: what to embed, and by which model.
@@ -176,37 +170,39 @@ def embed_to_file(
     out = Path(out)
     check_vector_files(out)
     opened = task.open()
-    folder = out.with_name(f".{out.name}.parts")
+    parts = _parts_beside(out, opened)
     lost: dict[str, str] = {}
-    with world.hold(folder), _without_empty(folder, world):
+    with world.hold(parts.folder), _without_empty(parts, world):
         if world.is_main:
-            remove_partial(folder)
-            _check_plan(folder / "plan.json", opened.plan)
+            parts.begin()
+            parts.discard_damaged()
         world.barrier()
-        missing = [number for number in range(opened.parts) if not _rows(folder, number).is_file()]
+        missing = parts.missing()
         world.barrier()
         for number, rows, unreadable in _computed(opened, missing, world, engine, progress):
-            _save_part(folder, number, rows, unreadable)
+            parts.save(number, _encoded(rows, unreadable))
         world.barrier()
         if world.is_main:
-            lost = _all_unreadable(folder, opened)
+            for number in range(opened.parts):
+                _, _, unreadable = parts.load(number)
+                lost |= {opened.names[index]: cause for index, cause in unreadable.items()}
             kept = [name for name in opened.names if name not in lost]
             if not kept:
                 raise ValueError(f"{task.images}: none of its {len(opened.names):,} images can be read")
             about = {**opened.plan, "vectors": len(kept), "unreadable": lost}
-            write_vectors(out, kept, _parts(folder, opened, lost), opened.model.contract.width, about)
-            shutil.rmtree(folder)
+            write_vectors(out, kept, _named(parts, opened), opened.model.contract.width, about)
+            shutil.rmtree(parts.folder)
     return EmbeddedFile(tuple(vector_files(out)), len(opened.names) - len(lost), lost)
 
 
 @contextmanager
-def _without_empty(folder: Path, world: World) -> Iterator[None]:
+def _without_empty(parts: Parts[Part], world: World) -> Iterator[None]:
     """Remove the folder of parts after an error if it has none: then there is nothing to go on from."""
     try:
         yield
     except BaseException:
-        if world.is_main and not any(folder.glob("part-*.npy")):
-            shutil.rmtree(folder, ignore_errors=True)
+        if world.is_main and not parts.any():
+            shutil.rmtree(parts.folder, ignore_errors=True)
         raise
 
 
@@ -227,48 +223,54 @@ def _computed(
             report(done, total)
 
 
-def _check_plan(path: Path, plan: dict[str, Any]) -> None:
-    if path.is_file():
-        begun = parse_json(read_bounded(path, _LONGEST, "plan").decode(), str(path))
-        changed = [key for key in plan if not isinstance(begun, dict) or begun.get(key) != plan[key]]
-        if changed:
-            raise ValueError(
-                f"{path.parent} holds parts that were begun with another {' and '.join(changed)}: "
-                "remove the folder to begin anew, or repeat the command as it was"
-            )
-        return
-    write_atomically(path, json.dumps(plan).encode())
+def _parts_beside(out: Path, opened: OpenTask) -> Parts[Part]:
+    """The parts of a task, in a hidden folder beside the file that they become."""
+    width = opened.model.contract.width
+
+    def decode(number: int, content: bytes) -> Part:
+        head, _, data = content.partition(b"\n")
+        table = parse_json(head, "its first line")
+        listed = build(_PartHead, table if isinstance(table, dict) else {})
+        unreadable = {int(index): cause for index, cause in listed.unreadable.items()}
+        images = opened.indices(number)
+        count = len(images) - len(unreadable)
+        if (listed.vectors, len(data)) != (count, 4 * count * width) or not unreadable.keys() <= {*images}:
+            raise ValueError(f"{listed.vectors} vectors in {len(data)} bytes are not those of images {images}")
+        return number, np.frombuffer(data, "<f4").reshape(count, width), unreadable
+
+    images = PART * opened.task.batch_size
+    return Parts(
+        out.with_name(f".{out.name}.parts"),
+        opened.plan,
+        opened.parts,
+        decode,
+        limit=4 * width * images + _LONGEST_CAUSE * images,
+    )
 
 
-def _rows(folder: Path, number: int) -> Path:
-    return folder / f"part-{number:08d}.npy"
+@dataclass(frozen=True, kw_only=True)
+class _PartHead:
+    """The first line of a part: how many vectors follow, and cause by index of images that could not be read."""
+
+    vectors: int
+    unreadable: dict[str, str]
 
 
-def _save_part(folder: Path, number: int, rows: Array, unreadable: Unreadable) -> None:
-    """The vectors are written last: a part that has them is whole."""
-    path = _rows(folder, number)
-    if unreadable:
-        write_atomically(path.with_suffix(".json"), json.dumps({str(k): v for k, v in unreadable.items()}).encode())
-    with whole_file(path) as temporary:
-        np.save(temporary, rows)
+def _encoded(rows: Array, unreadable: Unreadable) -> bytes:
+    causes = {str(index): _utf8(cause) for index, cause in unreadable.items()}
+    return json.dumps({"vectors": len(rows), "unreadable": causes}).encode() + b"\n" + rows.astype("<f4").tobytes()
 
 
-def _all_unreadable(folder: Path, opened: OpenTask) -> dict[str, str]:
-    """Cause by name of all images that could not be read."""
-    found = {}
-    for path in sorted(folder.glob("part-*.json")):
-        table = parse_json(read_bounded(path, _LONGEST, "list").decode(), str(path))
-        found.update({opened.names[int(index)]: str(cause) for index, cause in table.items()})
-    return found
+def _utf8(text: str) -> str:
+    """A text with escapes for bytes of a path that are not UTF-8, which no JSON can hold."""
+    return text.encode("utf-8", "backslashreplace").decode()
 
 
-def _parts(folder: Path, opened: OpenTask, unreadable: dict[str, str]) -> Iterator[tuple[list[str], Array]]:
+def _named(parts: Parts[Part], opened: OpenTask) -> Iterator[tuple[list[str], Array]]:
+    """The names and the vectors of every part."""
     for number in range(opened.parts):
-        names = [opened.names[index] for index in opened.indices(number) if opened.names[index] not in unreadable]
-        rows: Array = np.load(_rows(folder, number), allow_pickle=False)
-        if rows.shape != (len(names), opened.model.contract.width):
-            raise ValueError(f"{_rows(folder, number)}: damaged; remove it and repeat the command")
-        yield names, rows
+        _, rows, unreadable = parts.load(number)
+        yield [opened.names[index] for index in opened.indices(number) if index not in unreadable], rows
 
 
 def ray_engine(workers: int) -> Engine:

@@ -6,7 +6,7 @@ import dataclasses
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import numpy as np
 import numpy.typing as npt
@@ -167,8 +167,15 @@ def _line_of_row(message: str, names: Path, found: Mapping[str, int]) -> str:
     return f"{name!r}, {names}, line {line}"
 
 
+def write_npy_header(file: BinaryIO, count: int, dim: int) -> None:
+    """Write the beginning of an `.npy` file of float32 vectors; their bytes follow."""
+    np.lib.format.write_array_header_1_0(file, {"descr": "<f4", "fortran_order": False, "shape": (count, dim)})
+
+
 def write_embeddings(folder: str | Path, tag: str, embeddings: Embeddings) -> None:
     """Write `embeddings.npy` and `names.txt`, with a tag in their names where there are several."""
     with Staged() as stage:
-        np.save(stage.open(Path(folder) / f"embeddings{tag}.npy", replace=True), embeddings.values)
+        file = stage.open(Path(folder) / f"embeddings{tag}.npy", replace=True)
+        write_npy_header(file, *embeddings.values.shape)
+        file.write(np.ascontiguousarray(embeddings.values, "<f4").data)  # np.save's errors would not name the file
         stage.open(Path(folder) / f"names{tag}.txt", replace=True).write(names_text(embeddings.names).encode())

@@ -7,11 +7,9 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, BinaryIO
 
-import numpy as np
-
 from hypersphere.core import Staged, import_extra, refuse_existing
 from hypersphere.evaluation.arrays import Array
-from hypersphere.evaluation.embeddings import names_text
+from hypersphere.evaluation.embeddings import names_text, write_npy_header
 
 Parts = Iterable[tuple[Sequence[str], Array]]
 """Names and float32 (n, dim) vectors, part by part."""
@@ -56,8 +54,7 @@ def write_vectors(out: str | Path, names: Sequence[str], parts: Parts, dim: int,
 
 
 def _write_npy(file: BinaryIO, parts: Parts, count: int, dim: int, _: Mapping[str, Any]) -> None:
-    header = {"descr": "<f4", "fortran_order": False, "shape": (count, dim)}
-    np.lib.format.write_array_header_1_0(file, header)
+    write_npy_header(file, count, dim)
     for _names, rows in parts:
         file.write(rows.astype("<f4").tobytes())
 

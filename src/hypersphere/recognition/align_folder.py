@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -19,13 +19,14 @@ import torch
 
 from hypersphere.core import (
     Failure,
+    Parts,
     Reporter,
     build,
     check_integer,
+    check_names,
+    file_digest,
     hold_folder,
     parse_json,
-    read_bounded,
-    remove_partial,
     write_atomically,
 )
 from hypersphere.data import EncodedSource, Image, ImageSource, UnreadableImage, encode, is_image_name, open_every_image
@@ -46,7 +47,8 @@ def align_photos(task: AlignTask, *, processes: int = 1, progress: Reporter | No
     """Find and align the faces of photos, and write `crops`, `faces.csv` and a page `align.html` into a folder.
 
     Finished parts are noted in the folder, so that the same call goes on where one was killed; a call with another
-    task is refused. Crops do not depend on the number of processes.
+    task is refused. A note that is damaged by then, or whose crops are not as they were written, is noticed by its
+    digests, and its photos are aligned again with a warning. Crops do not depend on the number of processes.
 
     Args:
         task: what to align.
@@ -59,20 +61,32 @@ def align_photos(task: AlignTask, *, processes: int = 1, progress: Reporter | No
     out = Path(task.out)
     _check_apart(out, Path(task.photos))
     with hold_folder(out):
-        state = out / _STATE
-        state.mkdir(exist_ok=True)
-        remove_partial(state)
-        _check_plan(state / "plan.json", work.plan())
-        missing = [number for number in range(work.parts) if not _record(state, number).is_file()]
-        done = len(work.names) - sum(len(work.indices(number)) for number in missing)
-        for number in _finished(work, missing, min(processes, len(missing))):
+        (out / _STATE).mkdir(exist_ok=True)
+        work.parts.begin()
+        done = 0
+
+        def count(number: int) -> None:
+            nonlocal done
             done += len(work.indices(number))
             if progress is not None:
                 progress(done, len(work.names))
-        report = AlignReport(task, [each for number in range(work.parts) for each in _read(_record(state, number))])
+
+        work.parts.discard_damaged(work.check_crops, count)
+        missing = work.parts.missing()
+        for number in _finished(work, missing, min(processes, len(missing))):
+            count(number)
+        report = AlignReport(task, [each for number in range(work.count) for each in work.parts.load(number).photos])
         write_atomically(out / "faces.csv", _table(report).encode("utf-8", "surrogateescape"))
         align_page(report, work.source, work.names).save(out / "align.html")
     return report
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Note:
+    """What became of the photos of a part, and the digests of their crops by name."""
+
+    photos: tuple[AlignedPhoto, ...]
+    crops: dict[str, str]
 
 
 class _Work:
@@ -81,11 +95,15 @@ class _Work:
     def __init__(self, task: AlignTask, threads: int | None = None) -> None:
         self.task = task
         self.source, self.names = open_every_image(task.photos, task.format)
+        check_names(self.names, task.photos)
         self.outputs = _output_names(self.names)
         self.detector = task.load_detector(threads)
+        out = Path(task.out)
+        self.parts = Parts(out / _STATE, self.plan(), self.count, self._decoded, limit=_LONGEST, begun=out)
 
     @property
-    def parts(self) -> int:
+    def count(self) -> int:
+        """How many parts there are."""
         return -(-len(self.names) // PART)
 
     def indices(self, number: int) -> range:
@@ -98,12 +116,28 @@ class _Work:
         return {"photos": Path(self.task.photos).name, "count": len(self.names), "names": names, **options}
 
     def align_part(self, number: int) -> None:
-        """Write the crops of a part, then its record: a part that has one is whole."""
+        """Write the crops of a part, then its note: a part that has one is whole."""
         done = [each for batch in self._batches(self.indices(number)) for each in self._align(batch)]
         order = {name: place for place, name in enumerate(self.names)}
         done.sort(key=lambda each: order[each.photo])
-        lines = "".join(f"{json.dumps(asdict(each))}\n" for each in done)
-        write_atomically(_record(Path(self.task.out) / _STATE, number), lines.encode())
+        crops = {crop: file_digest(Path(self.task.out) / crop) for each in done for crop in each.crops}
+        self.parts.save(number, json.dumps({"photos": [asdict(each) for each in done], "crops": crops}).encode())
+
+    def _decoded(self, number: int, content: bytes) -> _Note:
+        table = parse_json(content, "its note")
+        note = build(_Note, table if isinstance(table, dict) else {})
+        if [each.photo for each in note.photos] != [self.names[index] for index in self.indices(number)]:
+            raise ValueError(f"its {len(note.photos)} photos are not those of part {number}")
+        if [crop for each in note.photos for crop in each.crops] != [*note.crops]:
+            raise ValueError(f"its crops are not those of its {len(note.photos)} photos")
+        return note
+
+    def check_crops(self, note: _Note) -> None:
+        """Raise ValueError unless the crops of a note lie in the folder as they were written."""
+        for name, digest in note.crops.items():
+            path = Path(self.task.out) / name
+            if not path.is_file() or file_digest(path) != digest:
+                raise ValueError(f"{path}: missing, or not the crop that was written")
 
     def _batches(self, indices: range) -> Iterator[list[tuple[int, Image | UnreadableImage]]]:
         """Photos that are looked at together; the cause in the place of one that cannot be read."""
@@ -189,19 +223,6 @@ def _check_apart(out: Path, photos: Path) -> None:
         raise ValueError(f"{out} lies in {photos}: crops would be taken for photos; choose a folder outside of it")
 
 
-def _check_plan(path: Path, plan: dict[str, Any]) -> None:
-    if not path.is_file():
-        write_atomically(path, json.dumps(plan).encode())
-        return
-    begun = parse_json(read_bounded(path, _LONGEST, "plan").decode(), str(path))
-    changed = [key for key in plan if not isinstance(begun, dict) or begun.get(key) != plan[key]]
-    if changed:
-        raise ValueError(
-            f"{path.parents[1]} was begun with another {' and '.join(changed)}: choose another folder, remove this "
-            "one, or repeat the command as it was"
-        )
-
-
 def _finished(work: _Work, missing: Sequence[int], processes: int) -> Iterator[int]:
     """Compute parts; their numbers as they are done."""
     if processes <= 1:
@@ -239,15 +260,6 @@ def _align_part(number: int) -> int:
     assert _Process.work is not None
     _Process.work.align_part(number)
     return number
-
-
-def _record(state: Path, number: int) -> Path:
-    return state / f"part-{number:08d}.jsonl"
-
-
-def _read(path: Path) -> Iterator[AlignedPhoto]:
-    for line in read_bounded(path, _LONGEST, "record").decode().splitlines():
-        yield build(AlignedPhoto, parse_json(line, str(path)))
 
 
 def _table(report: AlignReport) -> str:
