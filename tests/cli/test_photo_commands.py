@@ -144,6 +144,7 @@ def test_verify_says_match_by_its_status(here: Path, capsys: Capture) -> None:
         ("cluster missing.jpg", "missing.jpg"),
         ("cluster album --fmr 1e-12", "1e-12"),
         ("calibrate net missing.jpg", "missing.jpg"),
+        ("calibrate net people --disjoint-from latin.txt", "latin.txt: byte 4 is not UTF-8 text (line 1)"),
         ("embed missing.jpg out.npy", "missing.jpg is missing"),
         ("embed album out.npy --format folder --model missing", "missing is missing"),
         ("embed album out.npy --format mnist", "album"),
@@ -155,6 +156,7 @@ def test_what_is_missing_is_told_before_a_model_is_loaded(
     here: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch, words: str, told: str
 ) -> None:
     Path("text.db").write_text("no gallery")
+    Path("latin.txt").write_bytes(b"Andr\xe9 ")
     if not Path("empty.db").exists():
         contract = hs.models.Contract(input_size=(16, 16), dim=4, digest="0123456789abcdef")
         hs.open_gallery("empty.db", contract=contract, create=True).close()

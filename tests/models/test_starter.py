@@ -71,7 +71,7 @@ def test_a_table_comes_back_and_a_damaged_one_is_named(tmp_path: Path) -> None:
         indicative=True,
     )  # fmt: skip
     table = ThresholdTable(
-        model="m", people="p", digest="d", identities=2, images=8, genuine=12, impostors=16, method="b",
+        model="m", people="p", digest="d", identities=2, images=12, genuine=30, impostors=36, method="b",
         thresholds=(row,),
     )  # fmt: skip
     save_thresholds(table, tmp_path / "thresholds.json")

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import hypersphere as hs
 from hypersphere.cli.output import Results, bold, note
 from hypersphere.cli.parser import add_device, model_path
-from hypersphere.core import Progress, choose_device, counted, is_integer
+from hypersphere.core import Progress, choose_device, counted, is_integer, numbered_lines
 
 if TYPE_CHECKING:
     import numpy as np
@@ -153,7 +153,7 @@ def _names(path: str) -> list[str]:
     """The names of a text file, each before the first tab of its line, or of a set of images."""
     if Path(path).suffix != ".txt":
         return hs.data.names_of(hs.data.open_source(path))
-    lines = [line.partition("\t")[0].strip() for line in Path(path).read_text(encoding="utf-8").splitlines()]
+    lines = [line.partition("\t")[0].strip() for _, line in numbered_lines(path)]
     return sorted({name for name in lines if name and not is_integer(name)})
 
 

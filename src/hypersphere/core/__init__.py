@@ -10,6 +10,7 @@ from hypersphere.core.checks import (
     check_integer,
     check_positive,
     check_range,
+    check_rising,
     nearest,
 )
 from hypersphere.core.config import as_table, build, digest, load_toml, overlay, override, to_toml, to_value
@@ -60,6 +61,7 @@ __all__ = [
     "check_names",
     "check_positive",
     "check_range",
+    "check_rising",
     "choose_device",
     "clip",
     "counted",

@@ -5,7 +5,8 @@ from __future__ import annotations
 import difflib
 import math
 import operator
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from itertools import pairwise
 from typing import Any
 
 from hypersphere.core.numbers import INT64_MAX
@@ -58,6 +59,15 @@ def check_flag(name: str, value: Any) -> bool:
     if not isinstance(value, bool):
         raise ValueError(f"{name}={value!r:.80} must be True or False")
     return value
+
+
+def check_rising(name: str, values: Sequence[float], low: float, high: float, *, strictly: bool = False) -> None:
+    """`values` must be finite numbers in [low, high] that rise, or `strictly`: no two of them equal."""
+    for value in values:
+        check_range(name, value, low, high)
+    for before, after in pairwise(values):
+        if after < before or (strictly and after == before):
+            raise ValueError(f"{name}: {after:g} comes after {before:g}; they must rise")
 
 
 def check_positive(name: str, value: Any) -> float:

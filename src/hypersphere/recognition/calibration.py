@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import json
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -12,13 +11,23 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from hypersphere.core import Reporter, build, check_integer, check_range, counted, digest, read_json, write_atomically
+from hypersphere.core import (
+    Reporter,
+    check_integer,
+    check_range,
+    check_rising,
+    counted,
+    digest,
+    sealed_text,
+    write_atomically,
+)
 from hypersphere.data import first_few, shared_names
 from hypersphere.evaluation import SortedScores, roc_from
 from hypersphere.evaluation.arrays import finite_rows, finite_scores, labels_for
 from hypersphere.evaluation.metrics.calibrate import all_pairs, calibrate_pairs
 from hypersphere.models import STARTER, Contract, ThresholdTable
 from hypersphere.models.model_file import STARTER_FOLDER
+from hypersphere.models.thresholds import read_calibrated
 from hypersphere.recognition.llr import LlrLine, fit_llr
 from hypersphere.recognition.score_curve import ScoreCurve, score_curve, sorted_kinds
 from hypersphere.recognition.search_thresholds import SearchThreshold, calibrate_searches
@@ -53,6 +62,51 @@ class Calibration:
     def __post_init__(self) -> None:
         if len(self.tail_ranks) != len(self.tail_scores) or not self.tail_ranks:
             raise ValueError(f"tail_scores has {len(self.tail_scores)} entries for {len(self.tail_ranks)} ranks")
+        check_rising("tail_ranks", self.tail_ranks, 1, self.table.impostors, strictly=True)
+        check_rising("tail_scores, from the last to the first", self.tail_scores[::-1], -2, 2)
+        self._check_counts()
+        self._check_searches()
+
+    def _check_counts(self) -> None:
+        """Raise ValueError unless thresholds, tail and likelihood ratios are of the pairs that the curve counts."""
+        table, curve = self.table, self.curve
+        for kind, bound in (("genuine", -self.llr.low), ("impostors", self.llr.high)):
+            count, total = sum(getattr(curve, kind)), getattr(table, kind)
+            if count != total:
+                raise ValueError(f"curve.{kind} counts {count:,} pairs, table.{kind} says {total:,}")
+            if not math.isclose(bound, math.log(total + 1), rel_tol=1e-9):
+                raise ValueError(f"llr.low, llr.high: {bound:g} is not ln({total:,} + 1) of the {kind} pairs")
+        for row in table.thresholds:
+            for kind, accepted in (
+                ("impostors", row.false_matches),
+                ("genuine", round((1 - row.fnmr) * table.genuine)),
+            ):
+                least, most = curve.accepted(getattr(curve, kind), row.threshold)
+                if not least <= accepted <= most:
+                    raise ValueError(
+                        f"threshold={row.threshold:g} at fmr={row.fmr:g} accepts {accepted:,} {kind} pairs, but the "
+                        f"curve counts {least:,} to {most:,} above it"
+                    )
+        for rank, score in zip(self.tail_ranks, self.tail_scores, strict=True):
+            least, most = curve.accepted(curve.impostors, score)
+            if not least < rank <= most:
+                raise ValueError(
+                    f"tail_scores: {score:g} has rank {rank:,}, but the curve counts {least:,} to {most:,}"
+                )
+
+    def _check_searches(self) -> None:
+        """Raise ValueError unless thresholds of searches were measured, and rise as their rates fall."""
+        by_size: dict[int, list[SearchThreshold]] = {}
+        for row in self.searches:
+            by_size.setdefault(row.gallery_size, []).append(row)
+            if row.extrapolated or row.gallery_size >= self.table.identities:
+                raise ValueError(
+                    f"searches: {self.table.identities:,} people cannot measure a gallery of {row.gallery_size:,}"
+                )
+        for size, rows in by_size.items():
+            rates, thresholds = [row.fpir for row in rows[::-1]], [row.threshold for row in rows]
+            check_rising(f"searches in {size:,}, fpir from the last row to the first", rates, 0, 1, strictly=True)
+            check_rising(f"searches in {size:,}, threshold", thresholds, -2, 2)
 
     def check_contract(self, contract: Contract) -> None:
         """ValueError if this is the calibration of another model, or of the same with other preprocessing."""
@@ -259,18 +313,15 @@ def load_calibration(path: str | Path, contract: Contract | None = None) -> Cali
             f"{place} is missing: the model was not calibrated, so no score of it has an error rate; "
             "`hypersphere calibrate` makes it from images of people that the model was not trained on"
         )
-    table = read_json(place)
-    if not isinstance(table, dict):
-        raise ValueError(f"{place}: expected a calibration")
-    try:
-        found = build(Calibration, table)
-        if contract is not None:
-            found.check_contract(contract)
-    except ValueError as error:
-        raise ValueError(f"{place}: {error}") from None
-    return found
+    calibration = read_calibrated(place, Calibration, "calibration")
+    if contract is not None:
+        try:
+            calibration.check_contract(contract)
+        except ValueError as error:
+            raise ValueError(f"{place}: {error}") from None
+    return calibration
 
 
 def save_calibration(calibration: Calibration, path: str | Path) -> None:
-    """Write a calibration as JSON, whole or not at all."""
-    write_atomically(path, f"{json.dumps(dataclasses.asdict(calibration))}\n".encode())
+    """Write a calibration as JSON with its seal, whole or not at all."""
+    write_atomically(path, sealed_text(dataclasses.asdict(calibration)))

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from hypersphere.core import check_range
+from hypersphere.core import check_finite_number, check_positive, check_range, check_rising
 from hypersphere.evaluation import Roc
 
 Floats = npt.NDArray[np.float64]
@@ -34,6 +34,14 @@ class LlrLine:
     prior: float
     cllr: float
     cllr_min: float
+
+    def __post_init__(self) -> None:
+        check_positive("slope", self.slope)
+        check_finite_number("offset", self.offset)
+        if not self.low < 0 < self.high:
+            raise ValueError(f"low={self.low:g}, high={self.high:g}: 0 must lie between them")
+        check_range("prior", self.prior, 1e-9, 1 - 1e-9)
+        check_rising("cllr_min, cllr", (self.cllr_min, self.cllr + 1e-9), 0, math.inf)
 
     def at(self, score: float) -> float:
         """The log-likelihood ratio of a score.

@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
+from hypersphere.core import check_integer, check_rising
 from hypersphere.evaluation import SortedScores
 from hypersphere.evaluation.metrics.calibrate import weighed
 from hypersphere.evaluation.statistics.bootstrap import subject_draws
 
 BINS = 200
 """Of the cosines from -1 to 1."""
+_ROUNDING, _TINY = 1e-3, 1e-12
+"""Bounds have four digits; rates are rounded besides."""
+_BESIDE = 1e-6
+"""A threshold so near to an edge may lie on either side of it."""
 _REPLICATES = 64
 """Draws that are computed at once."""
 Floats = npt.NDArray[np.float64]
@@ -42,6 +48,33 @@ class ScoreCurve:
         for name, values in vars(self).items():
             if len(values) != len(self.edges) - (name != "edges") or len(values) < 1:
                 raise ValueError(f"{name} has {len(values)} entries; {len(self.edges)} edges bound one bin less")
+        check_rising("edges", self.edges, -1, 1, strictly=True)
+        for name in ("genuine", "impostors"):
+            for count in getattr(self, name):
+                check_integer(name, count, 0)
+            if not any(getattr(self, name)):
+                raise ValueError(f"{name}: all counts are 0")
+        self._check_rates("fmr", self.fmr, self.fmr_low, self.fmr_high)
+        self._check_rates("fnmr", self.fnmr[::-1], self.fnmr_low[::-1], self.fnmr_high[::-1])
+
+    @staticmethod
+    def _check_rates(name: str, rates: Floats, *bounds: tuple[float, ...]) -> None:
+        """Raise ValueError unless rates that fall lie between bounds in [0, 1] that fall too."""
+        low, high = (np.array(bound, dtype=np.float64) for bound in bounds)
+        for bound in (low, high):
+            falls = (bound[1:] <= bound[:-1] * (1 + _ROUNDING) + _TINY).all()
+            if not falls or not ((bound >= 0) & (bound <= 1)).all():
+                raise ValueError(
+                    f"{name}_low, {name}_high: expected rates in [0, 1] that go one way with the threshold"
+                )
+        if (low > rates * (1 + _ROUNDING) + _TINY).any() or (high < rates * (1 - _ROUNDING) - _TINY).any():
+            raise ValueError(f"{name}_low, {name}_high: an interval does not hold the rate of the counts")
+
+    def accepted(self, counts: Sequence[int], threshold: float) -> tuple[int, int]:
+        """Return at least and at most how many scores of counted ones reach a threshold: it lies within a bin."""
+        first = int(np.searchsorted(self.edges, threshold + _BESIDE, side="left"))
+        last = int(np.searchsorted(self.edges, threshold - _BESIDE, side="right")) - 1
+        return sum(counts[first:]), sum(counts[max(last, 0) :])
 
     @property
     def fmr(self) -> Floats:

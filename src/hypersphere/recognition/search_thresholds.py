@@ -9,10 +9,11 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from hypersphere.core import Reporter
+from hypersphere.core import Reporter, check_integer, check_range, check_rising
 from hypersphere.evaluation import Estimate, NotMeasurable, SortedScores
 from hypersphere.evaluation.statistics.bootstrap import percentile_estimate, subject_draws
 from hypersphere.evaluation.statistics.estimate import check_measurable
+from hypersphere.models.thresholds import check_cosine
 
 FPIRS = (1e-1, 1e-2, 1e-3, 1e-4)
 Floats = npt.NDArray[np.float64]
@@ -47,6 +48,29 @@ class SearchThreshold:
     fnir_high: float | None
     indicative: bool
     extrapolated: bool = False
+
+    def __post_init__(self) -> None:
+        check_integer("gallery_size", self.gallery_size, 1)
+        check_integer("searches", self.searches, 0)
+        check_range("fpir", self.fpir, 1e-12, 1)
+        check_cosine("threshold", self.threshold)
+        check_rising("fpir_low, fpir_high", (self.fpir_low, self.fpir_high), 0, 1)
+        negatives = [rate for rate in (self.fnir_low, self.fnir, self.fnir_high) if rate is not None]
+        if len(negatives) not in (0, 3):
+            raise ValueError("fnir, fnir_low and fnir_high: all of them are numbers, or none")
+        check_rising("fnir_low, fnir, fnir_high", negatives, 0, 1)
+        if not self.extrapolated:
+            self._check_measured()
+
+    def _check_measured(self) -> None:
+        if self.fpir_low > self.fpir * (1 + 1e-9) or self.searches * self.fpir < 3 * (1 - 1e-9):
+            raise ValueError(
+                f"fpir={self.fpir:g} does not fit {self.searches:,} searches and an interval from {self.fpir_low:g}"
+            )
+        if self.indicative != (self.searches * self.fpir < 30):
+            raise ValueError(
+                f"indicative={self.indicative} of {self.searches:,} searches at {self.fpir:g} (rule of 30)"
+            )
 
 
 def gallery_sizes(people: int) -> list[int]:
