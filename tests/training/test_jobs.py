@@ -1,7 +1,9 @@
 """Comparisons: runs on record, one after another and several at once."""
 
+import json
 import multiprocessing
 import os
+import random
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -33,6 +35,7 @@ from hypersphere.training import (
 from hypersphere.training.jobs import same_first_stages
 from hypersphere.training.teacher import TeacherSettings
 from hypersphere.training.training_data import training_source
+from tests.damage import flipped
 from tests.heads.shard_worker import warm_context
 from tests.training.small import RECIPE
 
@@ -241,7 +244,11 @@ def test_values_of_other_kinds_are_named(tmp_path: Path) -> None:
     path = tmp_path / "results.jsonl"
     score = SetScore(accuracy=0.9, low=0.8, high=1.0, eer=0.1, tar={"0.01": 0.5}, right="gA==")
     RecordFile(path).add(RunRecord("a", 0, "x", scores={"lfw": score}))
-    sound = path.read_bytes()
+    table = json.loads(path.read_bytes())
+    del table["seal"]  # as earlier versions wrote it
+    sound = json.dumps(table).encode()
+    path.write_bytes(sound)
+    assert list(RecordFile(path).records) == ["x"]
     for old, new, why in (
         (b'"x"', b'["x"]', r"line 1: no record of a run \(recipe="),
         (b'"gA=="', b'"g"', "line 1: no record of a run .*right='g' must be in base 64"),
@@ -253,6 +260,37 @@ def test_values_of_other_kinds_are_named(tmp_path: Path) -> None:
             RecordFile(path)
     with pytest.raises(ValueError, match="1 bytes of decisions; 9 pairs take 2"):
         score.decisions(9)
+
+
+def test_no_bit_of_a_record_changes_in_silence(tmp_path: Path) -> None:
+    """Before, another accuracy was believed; a run whose line is gone is run again."""
+    path = tmp_path / "results.jsonl"
+    score = SetScore(accuracy=0.9, low=0.8, high=1.0, eer=0.1, tar={"0.01": 0.5}, right="gA==")
+    for seed in range(2):
+        RecordFile(path).add(RunRecord("a", seed, f"x{seed}", scores={"lfw": score}, steps=5, seconds=1.5))
+    known, data, chance = RecordFile(path).records, path.read_bytes(), random.Random(0)
+    for _ in range(200):
+        place = chance.randrange(len(data))
+        path.write_bytes(data[:place] if chance.random() < 0.3 else flipped(data, place, chance.randrange(8)))
+        try:
+            records = RecordFile(path).records
+        except ValueError as error:
+            if "results.jsonl" not in str(error):
+                raise
+        else:
+            assert {key: known[key] for key in records} == records
+    path.write_bytes(data.replace(b"0.9", b"0.8", 1))
+    with pytest.raises(ValueError, match=r"line 1: no record of a run \(damaged.*; remove the line to run it again"):
+        RecordFile(path)
+
+
+def test_lines_of_earlier_versions_stay_as_they_are(tmp_path: Path) -> None:
+    path = tmp_path / "results.jsonl"
+    old = '{"cell": "a", "seed": 0,  "recipe": "x"}\n'
+    path.write_text(old)
+    RecordFile(path).add(RunRecord("a", 1, "y"))
+    assert path.read_text().startswith(old)
+    assert list(RecordFile(path).records) == ["x", "y"]
 
 
 def test_runs_of_several_processes_are_not_trained_side_by_side(tmp_path: Path) -> None:

@@ -1,6 +1,7 @@
 """Distillation: the loss against float64, the teacher's images, the cache never used wrongly, a run resumed."""
 
 import copy
+import random
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ from hypersphere.models import Contract, load_model
 from hypersphere.training import Trainer, load_recipe
 from hypersphere.training.logs import read_log
 from hypersphere.training.teacher import Teacher, TeacherSettings, cached_targets
+from tests.damage import flipped
 from tests.models.networks import linear_onnx
 from tests.training.small import RECIPE, final, same
 
@@ -65,6 +67,18 @@ def reference(students: torch.Tensor, targets: np.ndarray, weight: float) -> tup
     loss = weight * (1 - torch.cosine_similarity(x, torch.from_numpy(targets), eps=0)).mean()
     (gradient,) = torch.autograd.grad(loss, x)
     return float(loss.detach()), gradient
+
+
+@pytest.mark.filterwarnings("ignore:.*computed again:RuntimeWarning")
+def test_a_damaged_cache_is_made_again(teacher: Path, tmp_path: Path) -> None:
+    cache, source, chance = tmp_path / "cache.npz", images(), random.Random(0)
+    embedder = load_model(teacher, runtime="torch")
+    first = cached_targets(embedder, source, cache)
+    sound = cache.read_bytes()
+    for _ in range(60):
+        place = chance.randrange(len(sound))
+        cache.write_bytes(sound[:place] if chance.random() < 0.3 else flipped(sound, place, chance.randrange(8)))
+        assert torch.equal(cached_targets(embedder, source, cache), first)
 
 
 @pytest.mark.parametrize("channels", [1, 3])
@@ -120,7 +134,8 @@ def test_a_cache_is_never_used_for_other_images_or_another_model(teacher: Path, 
     save(network, teacher)
     assert not torch.equal(cached_targets(load_model(teacher, runtime="torch"), source, cache), first)
     cache.write_bytes(cache.read_bytes()[:-40])
-    assert torch.equal(cached_targets(embedder, source, cache), first)
+    with pytest.warns(RuntimeWarning, match=r"cache\.npz: .*; the teacher's embeddings are computed again"):
+        assert torch.equal(cached_targets(embedder, source, cache), first)
     told: list[tuple[int, int]] = []
     cache.unlink()
     cached_targets(embedder, source, cache, lambda done, total: told.append((done, total)))

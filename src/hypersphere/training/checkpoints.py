@@ -15,7 +15,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from hypersphere.core import digest, read_json, write_atomically
+from hypersphere.core import bytes_digest, digest, file_digest, read_json, write_atomically
 from hypersphere.distributed.tensor_shards import check_shards, shards_digest
 from hypersphere.models import check_directory, open_safetensors, read_torch_file
 
@@ -183,10 +183,14 @@ class Snapshots:
         total: steps of the run; the last snapshot is its end.
         count: how many.
         every: steps between two.
+
+    Attributes:
+        digests: by step, of the files; a checkpoint has them, for the run that goes on from it.
     """
 
     def __init__(self, folder: Path, total: int, count: int, every: int) -> None:
         self.folder = folder
+        self.digests: dict[int, str] = {}
         count = min(count, (total - 1) // every + 1)
         self.steps = range(total - every * (count - 1), total + 1, every)
 
@@ -196,10 +200,20 @@ class Snapshots:
 
     def save(self, step: int, network: nn.Module) -> None:
         """Write the weights."""
-        self.folder.mkdir(parents=True, exist_ok=True)
         buffer = io.BytesIO()
         torch.save(network.state_dict(), buffer)
         write_atomically(self._path(step), buffer.getvalue())
+        self.digests[step] = bytes_digest(buffer.getvalue())
+
+    def check(self) -> None:
+        """Raise ValueError unless the files of the steps that were done are those that were written."""
+        for step, digest_then in self.digests.items():
+            path = self._path(step)
+            if not path.is_file() or file_digest(path) != digest_then:
+                raise ValueError(
+                    f"{path}: missing or damaged, and the run is beyond its step: remove {self.folder.parent} to train "
+                    "anew"
+                )
 
     def paths(self) -> tuple[Path, ...]:
         """Return those that are there, oldest first."""

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from hypersphere.core import build, digest, numbered_lines, parse_json, write_atomically
+from hypersphere.core import SEAL, build, digest, numbered_lines, parse_json, seal_of, write_atomically
 from hypersphere.core.stored_array import StoredArray
 from hypersphere.evaluation import Difference, Verification, compare_repeated
 from hypersphere.training.recipe import Recipe
@@ -118,6 +118,9 @@ def run_key(recipe: Recipe) -> str:
 class RecordFile:
     """Runs on record, one JSON object a line; what is there already need not be run again.
 
+    Each line that is written has a seal over the rest of it, and one that was changed is refused; lines of earlier
+    versions have none, and stay as they are.
+
     Args:
         path: of the file.
     """
@@ -125,17 +128,19 @@ class RecordFile:
     def __init__(self, path: str | Path) -> None:
         self.path = Path(path)
         self.records: dict[str, RunRecord] = {}
+        self._lines: dict[str, str] = {}
         if self.path.exists():
             for number, line in numbered_lines(self.path):
                 record = _parse(line, f"{path}, line {number}")
                 self.records[record.recipe] = record
+                self._lines[record.recipe] = line
 
     def add(self, record: RunRecord) -> None:
         """Write a run down; a later record of the same recipe replaces the earlier one."""
+        table = _table(record)
+        self._lines[record.recipe] = json.dumps({**table, SEAL: seal_of(table)}, allow_nan=False)
         self.records[record.recipe] = record
-        self.path.parent.mkdir(parents=True, exist_ok=True)
-        lines = (json.dumps(_table(each), allow_nan=False) + "\n" for each in self.records.values())
-        write_atomically(self.path, "".join(lines).encode())
+        write_atomically(self.path, "".join(f"{line}\n" for line in self._lines.values()).encode())
 
 
 def _table(record: RunRecord) -> dict[str, Any]:
@@ -155,12 +160,14 @@ def _parse(line: str, where: str) -> RunRecord:
         table = parse_json(line, "its text")
         if not isinstance(table, dict):
             raise ValueError("expected a table")
+        if SEAL in table and table.pop(SEAL) != seal_of(table):
+            raise ValueError("damaged, or changed after it was written: its content differs from its seal")
         record = build(RunRecord, table)
         for stored in record.arrays.values():
             stored.array()
         return record
     except ValueError as error:
-        raise ValueError(f"{where}: no record of a run ({error})") from None
+        raise ValueError(f"{where}: no record of a run ({error}); remove the line to run it again") from None
 
 
 def compare_runs(first: Sequence[RunRecord], second: Sequence[RunRecord], pairs: UnseenPairs) -> Difference:

@@ -6,6 +6,8 @@ import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import torch
+
 from hypersphere.core import as_table, digest, to_toml, write_atomically
 from hypersphere.training.shard_state import load_replicated_state, load_state, replicated_state, save_state
 
@@ -32,12 +34,29 @@ def resume(trainer: Trainer) -> None:
             write_atomically(folder / "recipe.toml", text.encode())
         return
     step, state = found
-    if state["recipe"] != name:
-        raise ValueError(_another(folder, state["recipe"], name))
+    if state.get("recipe") != name:
+        raise ValueError(_another(folder, state.get("recipe"), name))
+    try:
+        _take_up(trainer, step, state)
+    except torch.OutOfMemoryError:
+        raise
+    except (LookupError, TypeError, AttributeError, RuntimeError, ValueError) as error:
+        cause = " ".join(f"{type(error).__name__}: {error}".split())
+        raise ValueError(
+            f"{checkpoints.folder}: the checkpoint of step {step} does not fit this recipe and version of hypersphere "
+            f"({cause:.300}); remove it to go on from the one before, or {folder} to begin anew"
+        ) from error
+    trainer.snapshots.check()
+    trainer.step = step
+
+
+def _take_up(trainer: Trainer, step: int, state: dict[str, Any]) -> None:
+    """Load the state of a checkpoint into the parts of a trainer."""
+    trainer.snapshots.digests = dict(state.get("snapshots", {}))
     trainer.backbone.load_state_dict(state["backbone"])
     if trainer.sharded:
         load_replicated_state(trainer.head, trainer.optimizer, state["head"], state["optimizer"])
-        load_state(checkpoints.shards(step), trainer.head, trainer.optimizer, verify=False)
+        load_state(trainer.checkpoints.shards(step), trainer.head, trainer.optimizer, verify=False)
     else:
         trainer.head.load_state_dict(state["head"])
         trainer.optimizer.load_state_dict(state["optimizer"])
@@ -48,7 +67,6 @@ def resume(trainer: Trainer) -> None:
         kept.module.load_state_dict(state[average])
     if trainer.whole_step is not None:
         trainer.whole_step.begin()
-    trainer.step = step
 
 
 def save_sharded(trainer: Trainer) -> None:
@@ -73,6 +91,7 @@ def save(trainer: Trainer, score: float | None) -> None:
         "batches": trainer.images.batches.state_dict(),
         "monitor": trainer.monitor.state_dict(),
         "average": None,
+        "snapshots": trainer.snapshots.digests,
         **{average: kept.module.state_dict() for average, kept in trainer.averages.items()},
     }
     trainer.checkpoints.save(trainer.step, state, score)
@@ -86,5 +105,5 @@ def _refuse_another_recipe(trainer: Trainer, name: str) -> None:
         raise ValueError(_another(trainer.folder, found[1].decode() if found else "", name))
 
 
-def _another(folder: Path, there: str, name: str) -> str:
+def _another(folder: Path, there: str | None, name: str) -> str:
     return f"{folder} holds a run of another recipe ({there}, not {name}): choose another folder"

@@ -19,6 +19,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import warnings
 from collections.abc import Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
@@ -215,7 +216,8 @@ def cached_targets(embedder: Embedder, source: ImageSource, path: Path, progress
     if path.is_file():
         try:
             held = read_npz(path)
-        except ValueError:
+        except ValueError as error:
+            warnings.warn(f"{error}; the teacher's embeddings are computed again", RuntimeWarning, stacklevel=2)
             held = {}
         values = held.get("embeddings")
         if str(held.get("key")) == key and values is not None and values.shape == (len(source), embedder.contract.dim):
