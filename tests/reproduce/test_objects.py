@@ -2,7 +2,9 @@
 
 import json
 import lzma
+import random
 import tarfile
+import warnings
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -22,15 +24,16 @@ from hypersphere.reproduce.experiment.record import Record
 from hypersphere.reproduce.experiment.record_lines import RecordLines
 from hypersphere.reproduce.experiment.run import Gathered, silent, train_and_measure
 from hypersphere.reproduce.experiment.setting import Setting
+from tests.damage import damaged, flipped, read_files, write_files
 
 NAMES = [f"class{number}" for number in range(10)]
 
 
 def blobs(count: int, seed: int) -> ArraySource:
     """Ten classes, each of one colour under noise."""
-    random = np.random.default_rng(seed)
+    generator = np.random.default_rng(seed)
     labels = np.sort(np.arange(count) % 10)
-    images = random.integers(0, 40, (count, 32, 32, 3)) + 20 * labels[:, None, None, None] * np.array([1, 0, 1])
+    images = generator.integers(0, 40, (count, 32, 32, 3)) + 20 * labels[:, None, None, None] * np.array([1, 0, 1])
     return ArraySource(images.astype(np.uint8), labels, NAMES)
 
 
@@ -52,7 +55,7 @@ def test_every_layout_is_read_and_kept(archive: Path, tmp_path: Path, name: str)
     assert (len(train), len(test), train.num_classes) == (200, 50, 10)
     assert (train.images == blobs(200, 5).images).all()
     assert test.labels.tolist() == [n // 5 for n in range(50)]
-    assert sorted(path.suffix for path in tmp_path.iterdir()) == [".npy"] * 4
+    assert sorted(path.suffix for path in tmp_path.iterdir()) == [".json", *[".npy"] * 4]
 
 
 def test_images_of_another_size_are_resized_and_kept_beside_the_others(archive: Path, tmp_path: Path) -> None:
@@ -61,6 +64,26 @@ def test_images_of_another_size_are_resized_and_kept_beside_the_others(archive: 
     assert test.images.shape == (50, 16, 16, 3)
     assert abs(train.images.mean() - blobs(200, 5).images.mean()) < 0.5
     assert open_objects(archive / "cifar10.tar", tmp_path)[0].images.shape == (200, 32, 32, 3)
+
+
+def test_decoded_images_that_are_damaged_are_decoded_again(archive: Path, tmp_path: Path) -> None:
+    path = archive / "cifar10.tar"
+    sound = [part.images.copy() for part in open_objects(path, tmp_path)]
+    files, chance = read_files(tmp_path), random.Random(0)
+    for _ in range(8):
+        what, changed = damaged(files, chance)
+        write_files(tmp_path, changed)
+        open_objects.cache_clear()
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            again = open_objects(path, tmp_path)
+        for part, images in zip(again, sound, strict=True):
+            assert np.array_equal(part.images, images), what
+    largest = max(files, key=lambda name: len(files[name]))
+    write_files(tmp_path, {**files, largest: flipped(files[largest], 5000, 7)})
+    open_objects.cache_clear()
+    with pytest.warns(RuntimeWarning, match=rf"{largest}: damaged; the images are decoded again"):
+        open_objects(path, tmp_path)
 
 
 def test_what_is_no_cifar_is_refused(archive: Path, tmp_path: Path) -> None:

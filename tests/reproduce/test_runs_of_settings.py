@@ -103,6 +103,9 @@ def test_a_record_comes_back(tmp_path: Path) -> None:
     assert found is not None
     assert (found.title, found.seed, found.seconds, found.stopped, found.numbers) == ("t", 3, 1.23, "why", {"a": 0.5})
     assert found.arrays["x"].tolist() == [0, 1, 2]
+    record_path(tmp_path, "k").rename(record_path(tmp_path, "other"))
+    with pytest.raises(ValueError, match=r"other\.npz: no readable record \(it is the record of another run\)"):
+        read_record(tmp_path, "other")
     record_path(tmp_path, "k").write_bytes(b"no")
     with pytest.raises(ValueError, match=r"k\.npz: no readable record"):
         read_record(tmp_path, "k")

@@ -5,11 +5,12 @@ from __future__ import annotations
 import functools
 import lzma
 import shutil
+import warnings
 from pathlib import Path
 
 import numpy as np
 
-from hypersphere.core import digest, whole_file
+from hypersphere.core import digest, file_digest, read_sealed, sealed_text, whole_file, write_atomically
 from hypersphere.core.read_arrays import read_npy
 from hypersphere.data import ArraySource, Fitted, InMemory, open_source
 
@@ -41,7 +42,8 @@ def open_objects(path: Path, folder: Path, size: tuple[int, int] = SIZE) -> tupl
     if size != SIZE:
         name = f"{name}-{size[0]}x{size[1]}"
     files = [[folder / f"{name}-{split}-{what}.npy" for what in ("images", "labels")] for split in SPLITS]
-    if not all(file.is_file() for pair in files for file in pair):
+    digests = folder / f"{name}-digests.json"
+    if not _are_whole(digests):
         plain = _unpacked(path, folder / f"{name}.tar") if path.suffix == ".xz" else path
         for split, (images, labels) in zip(SPLITS, files, strict=True):
             source = open_source(plain, "tar" if plain.is_file() else "cifar", split=split)
@@ -51,12 +53,30 @@ def open_objects(path: Path, folder: Path, size: tuple[int, int] = SIZE) -> tupl
                     np.save(partial, array)
         if plain != path:
             plain.unlink()
+        kept = {file.name: file_digest(file) for pair in files for file in pair}
+        write_atomically(digests, sealed_text(kept))
     train, test = (
         ArraySource(read_npy(images, mapped=True), read_npy(labels), where="CIFAR-10") for images, labels in files
     )
     if train.num_classes != test.num_classes:
         raise ValueError(f"{path}: {train.num_classes} classes to train on, but {test.num_classes} in the test images")
     return train, test
+
+
+def _are_whole(digests: Path) -> bool:
+    """Whether the files of a list of digests are as they were written; a warning where they are not."""
+    if not digests.is_file():
+        return False
+    try:
+        kept, sealed = read_sealed(digests, "list of digests")
+        damaged = [name for name, then in kept.items() if file_digest(digests.with_name(name)) != then]
+        if sealed and not damaged:
+            return True
+        cause = f"{digests.with_name(damaged[0]) if damaged else digests}: damaged"
+    except (ValueError, OSError) as error:
+        cause = str(error)
+    warnings.warn(f"{cause}; the images are decoded again", RuntimeWarning, stacklevel=3)
+    return False
 
 
 def _unpacked(path: Path, plain: Path) -> Path:

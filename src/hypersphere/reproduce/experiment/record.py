@@ -54,6 +54,7 @@ def record_path(cache: Path, key: str) -> Path:
 def write_record(cache: Path, key: str, record: Record) -> None:
     """Write it whole or not at all."""
     notes = {
+        "key": key,
         "title": record.title,
         "seed": record.seed,
         "seconds": round(record.seconds, 2),
@@ -74,8 +75,10 @@ def read_record(cache: Path, key: str) -> Record | None:
     try:
         arrays = read_npz(path)
         notes = parse_json(arrays.pop(_NOTES).tobytes(), _NOTES)
+        if notes.pop("key", key) != key:
+            raise ValueError("it is the record of another run")
         return Record(arrays=arrays, **notes)
-    except (ValueError, KeyError, TypeError) as error:
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise ValueError(f"{path}: no readable record ({error}); delete it to run it again") from None
 
 
