@@ -6,7 +6,8 @@ from typing import Any
 import pytest
 import torch
 
-from hypersphere.training import Trainer, load_recipe
+from hypersphere.training import Trainer, load_recipe, load_run
+from hypersphere.training.finished_run import newest_head, newest_state
 from hypersphere.training.recipe import Recipe
 from tests.damage import flipped
 from tests.training.small import RECIPE, final, same
@@ -44,6 +45,19 @@ def test_a_state_that_does_not_fit_is_named(recipe: Recipe, tmp_path: Path) -> N
     Trainer(recipe, tmp_path / "run").run()
     Trainer(recipe, tmp_path / "whole").run()
     assert same(final(tmp_path / "run"), final(tmp_path / "whole"))
+
+
+def test_a_finished_run_whose_state_does_not_fit_is_named(recipe: Recipe, tmp_path: Path) -> None:
+    trainer = Trainer(recipe, tmp_path / "run")
+    trainer.run(until=4)
+    _, state = newest_state(tmp_path / "run")
+    for change in (None, 5, {}, {"extra": torch.zeros(1)}):
+        trainer.checkpoints.save(4, {**state, "backbone": change})
+        with pytest.raises(ValueError, match=r"run: the checkpoint of step 4 does not fit cnn4 of recipe\.toml \("):
+            load_run(tmp_path / "run")
+    trainer.checkpoints.save(4, {name: value for name, value in state.items() if name != "head"})
+    with pytest.raises(ValueError, match=r"run: the checkpoint of step 4 has no head"):
+        newest_head(tmp_path / "run")
 
 
 @pytest.mark.parametrize("damage", ["flipped", "exchanged", "gone"])

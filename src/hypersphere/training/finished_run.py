@@ -58,6 +58,8 @@ def newest_head(folder: str | Path) -> dict[str, Tensor]:
     """Return the state of the head of that checkpoint, with the prototypes of all processes."""
     folder = Path(folder)
     step, state = newest_state(folder)
+    if not isinstance(state.get("head"), dict):
+        raise ValueError(f"{folder}: the checkpoint of step {step} has no head; it is not of this version's `train`")
     head: dict[str, Tensor] = dict(state["head"])
     shards = Checkpoints(folder / "checkpoints").shards(step)
     if shards.is_dir():
@@ -92,9 +94,11 @@ def load_run(folder: str | Path) -> tuple[Recipe, nn.Module]:
     network = create_backbone(input_size=recipe.data.size, channels=channels, **recipe.backbone)
     try:
         network.load_state_dict(state["backbone"] if average is None else average)
-    except (KeyError, RuntimeError) as error:
+    except (LookupError, TypeError, AttributeError, RuntimeError) as error:
+        cause = " ".join(f"{type(error).__name__}: {error}".split())
         raise ValueError(
-            f"{folder}: the checkpoint of step {step} does not fit {recipe.backbone['name']} of recipe.toml ({error})"
+            f"{folder}: the checkpoint of step {step} does not fit {recipe.backbone['name']} of recipe.toml "
+            f"({cause:.300}); remove the checkpoint to use the one before, or train anew"
         ) from error
     network.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
     return recipe, network.eval()

@@ -7,7 +7,7 @@ import stat
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from hypersphere.core import Reporter, staged_folder
+from hypersphere.core import Reporter, naming_file, staged_folder
 from hypersphere.data.file_access import is_image_name, safe_name
 from hypersphere.data.image_limits import MAX_BYTES
 from hypersphere.data.images import UnreadableImage, encode, suffix_of
@@ -141,7 +141,8 @@ def write_folder(
             if label < 0:
                 raise ValueError(f"{source.describe(index)} has no identity; an image folder cannot hold it")
             name = f"{folders[label]}/{counts[label]:04d}{suffix_of(data, source.describe(index))}"
-            (target / name).write_bytes(data)
+            with naming_file(Path(path) / name):
+                (target / name).write_bytes(data)
             counts[label] += 1
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from hypersphere.core import Reporter, check_choice, parse_integer, staged_folder
+from hypersphere.core import Reporter, check_choice, naming_file, parse_integer, staged_folder
 from hypersphere.data.file_access import is_image_name
 from hypersphere.data.formats.folder import FileSource, stored_images
 from hypersphere.data.images import suffix_of
@@ -94,4 +94,5 @@ def write_market(
         for index, data in enumerate(stored_images(source, quality, progress)):
             person = "-1" if identities[index] == JUNK else f"{identities[index]:04d}"
             name = f"{person}_c{cameras[index]}s1_{index:06d}_00{suffix_of(data, source.describe(index))}"
-            (folder / name).write_bytes(data)
+            with naming_file(target / name):
+                (folder / name).write_bytes(data)
