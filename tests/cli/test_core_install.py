@@ -38,8 +38,8 @@ COMMANDS = (
     "evaluate pairs --embeddings e.npy --names names.txt --pairs pairs.txt",
 )
 Told = dict[str, tuple[int, str, str]]
-HINT = "pip install 'hypersphere-learn[{}]' (in a checkout: pip install '.[{}]')"
-PLOTS, IMAGES = (HINT.format(extra, extra) for extra in ("plots", "images"))
+HINT = "in a checkout of hypersphere, pip install '.[{}]'"
+PLOTS, IMAGES = (HINT.format(extra) for extra in ("plots", "images"))
 
 
 @pytest.fixture(scope="module")

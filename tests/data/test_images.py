@@ -222,7 +222,7 @@ def test_without_pillow_the_message_names_the_extra(monkeypatch: pytest.MonkeyPa
         monkeypatch.setitem(sys.modules, name, None)
     module._plugin.cache_clear()
     for call in (lambda: decode(b"\x89PNG\r\n\x1a\n", "a.png"), lambda: encode(image)):
-        with pytest.raises(ModuleNotFoundError, match=r"pip install 'hypersphere-learn\[images\]'"):
+        with pytest.raises(ModuleNotFoundError, match=r"pip install '\.\[images\]'"):
             call()
 
 

