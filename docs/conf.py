@@ -19,6 +19,7 @@ pygments_style = "friendly"
 # One file of MathJax beside the pages: equations need no network. The package is only what carries it.
 mathjax_path = "tex-svg.js"
 mathjax = [str(each.locate()) for each in files("sphinx-mathjax-offline") or () if each.name == mathjax_path]
-html_static_path = [*mathjax, "site.css"]
+templates_path = ["site"]
+html_static_path = [*mathjax, "site/site.css", "site/search.js"]
 html_css_files = ["site.css"]
-html_show_search_summary = False  # from a disk, a page may not read the others
+html_use_index = False

@@ -3,6 +3,8 @@
 import dataclasses
 import inspect
 import re
+import tomllib
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -11,7 +13,7 @@ import hypersphere as hs
 from hypersphere import geometry
 from hypersphere.losses import OBJECTIVES
 from hypersphere.models import PRESETS
-from tools import check_links, guide_pictures, recipe_keys
+from tools import build_site, check_links, first_picture, guide_pictures, notebooks, recipe_keys
 
 ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text()
@@ -105,6 +107,23 @@ def test_a_picture_of_the_guide_is_drawn(name: str, monkeypatch: pytest.MonkeyPa
     assert (ROOT / "docs" / "images" / f"{name}.png").is_file()
 
 
+def test_readmes_picture_is_drawn(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, value in {"STEPS": 2, "TRAINING_PHOTOS": 10, "NEW_PHOTOS": 5}.items():
+        monkeypatch.setattr(first_picture, name, value)
+    assert len(first_picture.draw_before_and_after().get_axes()) == 3
+
+
+def test_installation_names_extras_that_there_are() -> None:
+    """What pages tell to install works from a checkout: the package is in no index yet."""
+    extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
+    written = [page.read_text() for page in check_links.pages() if page.name != "CHANGELOG.md"]
+    written += ["".join(map(notebooks.source, notebooks.read(path)["cells"])) for path in notebooks.notebooks()]
+    named = re.findall(r"pip install '([^']*)\[([^]]*)\]'", "".join(written))
+    assert len(named) > 5
+    assert {where for where, _ in named} == {"."}
+    assert {extra for _, several in named for extra in several.split(",")} <= set(extras)
+
+
 @pytest.mark.parametrize("name", hs.list_heads())
 def test_every_docstring_of_a_loss_has_its_sections(name: str) -> None:
     text = inspect.getdoc(OBJECTIVES[name]) or ""
@@ -140,16 +159,18 @@ def test_a_key_without_a_sentence_is_refused() -> None:
         list(recipe_keys.rows(Settings, ""))
 
 
-def test_the_index_names_every_page() -> None:
-    named = re.findall(r"\]\(([\w/.-]+\.md)\)", (ROOT / "docs" / "index.md").read_text())
+def test_every_page_belongs_to_one_door() -> None:
     docs = ROOT / "docs"
-    pages = {
-        path.relative_to(docs).as_posix()
-        for folder in (docs, docs / "guide", docs / "start")
-        for path in folder.glob("*.md")
-    }
-    assert pages - {"index.md"} <= set(named)
-    assert "docs/index.md" in README
+    named = [
+        (docs / f"{link}.md").resolve() for door in build_site.DOORS for link in build_site.listed(docs / f"{door}.md")
+    ]
+    homes = {docs / f"{name}.md" for name in ("index", *build_site.DOORS)}
+    assert [path.name for path, times in Counter(named).items() if times > 1] == []
+    assert {*docs.rglob("*.md")} - homes <= {*named}
+    home = (docs / "index.md").read_text()
+    for door in build_site.DOORS:
+        assert f"({door}.md)" in home
+        assert f"(docs/{door}.md)" in README
 
 
 def test_every_erratum_is_listed_with_its_test() -> None:

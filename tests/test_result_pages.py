@@ -176,12 +176,11 @@ def test_counts_of_runs() -> None:
         assert re.search(rf"losses/{name}\.jsonl\) \({len(part)}\b", LOSSES)
     for name in ("features", "rankings", "margins", "biases"):
         assert f"losses/{name}.jsonl) ({len(runs(f'losses/{name}.jsonl'))})" in LOSSES
-    assert f"\n{every} runs; [every claim" in README
     faces = runs("faces/results.jsonl")
     assert f"faces/results.jsonl), {len(faces)} of them" in FACES
     assert f"{len({run['cell'] for run in faces})} settings were tried in {len(faces)} runs" in FACES
     extents = Counter(result.extent for result in shipped_results().values())
-    items = f"All {len(load_catalogue().entries)} of their figures and tables by name, {extents['run']} of them run"
+    items = f"all {len(load_catalogue().entries)} of their figures and tables by name, {extents['run']} of them run"
     assert f"{items}, judged or drawn" in README
     assert not extents["partly run"]
 

@@ -2,11 +2,12 @@
 
 import re
 from pathlib import Path
+from urllib.parse import quote
 
 import pytest
 
 from tests.browser import Browser, find_browser
-from tools import api_pages, build_site, exported_names
+from tools import api_pages, build_site, exported_names, search_index
 
 
 def example(first: int, *, second: str = "a", **rest: float) -> list[int]:
@@ -56,12 +57,25 @@ def test_every_public_name_is_in_the_reference(room: str) -> None:
 
 def test_every_page_is_in_the_contents(tmp_path: Path) -> None:
     build_site.copy_documents(tmp_path)
-    index = tmp_path / "docs" / "index.md"
-    build_site.add_contents(index, ["heads"])
-    listed = re.findall(r"^(/\S+)$", index.read_text(), flags=re.MULTILINE)
-    there = {f"/{path.relative_to(tmp_path).with_suffix('')}" for path in tmp_path.rglob("*.md")} - {"/docs/index"}
-    assert len(listed) == len(set(listed))
-    assert {*listed} == there | {"/docs/api/heads"}
+    build_site.add_contents(tmp_path / "docs", ["heads"])
+    pages = {path.relative_to(tmp_path).with_suffix(""): path.read_text() for path in tmp_path.rglob("*.md")}
+    entries = [entry for text in pages.values() for entry in re.findall(r"^(/\S+)$", text, flags=re.MULTILINE)]
+    assert len(entries) == len(set(entries))
+    assert {*entries} == {f"/{page}" for page in pages} - {"/docs/index"} | {"/docs/api/heads"}
+
+
+def test_the_index_of_the_search_has_every_section(tmp_path: Path) -> None:
+    (tmp_path / "docs").mkdir()
+    (tmp_path / "docs" / "a.html").write_text(
+        "<nav><p>not this</p></nav><section id='one'><h1>One<a class='headerlink' href='#one'>¶</a></h1>"
+        "<p>first &lt;b&gt;</p>"
+        "<section id='two'><h2>Two <code>x</code></h2><p>second<img src='a.png'></p><script>no</script></section>"
+        "<p>third</p></section>"
+    )
+    assert search_index.sections_of(tmp_path) == [
+        ["docs/a.html#two", "One", "Two x", "second"],
+        ["docs/a.html#one", "One", "One", "first <b> third"],
+    ]
 
 
 MORE_THAN_FIVE = """new Promise(done => {
@@ -71,8 +85,19 @@ MORE_THAN_FIVE = """new Promise(done => {
 })"""
 
 
+SEARCHES = {
+    "threshold": {"docs/starter.html", "docs/photos.html", "docs/evaluation.html"},
+    "own loss": {"docs/start/researcher.html", "examples/README.html"},
+    "webcam": {"docs/service.html", "docs/troubleshooting.html"},
+    "HEIC": {"docs/photos.html", "docs/troubleshooting.html"},
+}
+"""What people look for, and the pages that answer; one of them is among the first three hits."""
+HITS = """[...document.querySelectorAll("ul.search li")].map(
+    item => [item.querySelector("a").getAttribute("href"), item.querySelector("p").textContent])"""
+
+
 def look_at(html: Path, folder: Path) -> None:
-    """Equations are rendered and a search finds something, all from the disk; where there is a browser to see it."""
+    """Equations are rendered and searches find their page, all from the disk, where there is a browser to see it."""
     program = find_browser()
     if program is None:
         return
@@ -82,8 +107,11 @@ def look_at(html: Path, folder: Path) -> None:
         assert browser.run(MORE_THAN_FIVE % "mjx-container svg")
         browser.screen(390, 800, mobile=True)
         assert browser.run("document.documentElement.scrollWidth") <= 390
-        browser.open((html / "search.html").as_uri() + "?q=arcface")
-        assert browser.run(MORE_THAN_FIVE % "ul.search li")
+        for query, pages in SEARCHES.items():
+            browser.open((html / "search.html").as_uri() + f"?q={quote(query)}")
+            hits = browser.run(HITS)
+            assert any(address.split("#")[0] in pages for address, _ in hits[:3]), (query, hits)
+            assert all(any(word in excerpt.lower() for word in query.lower().split()) for _, excerpt in hits[:3])
         assert not browser.complaints
         assert all(address.startswith(("file:", "data:", "about:")) for address in browser.requests)
     finally:

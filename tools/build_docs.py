@@ -8,6 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import first_picture
 import guide_pictures
 import numpy as np
 import recipe_keys
@@ -271,6 +272,7 @@ def draw_real_sphereface2() -> Any:
 
 
 PICTURES = {
+    "before-and-after": first_picture.draw_before_and_after,
     "heads": draw_heads,
     "margins": draw_margins,
     "adjustment": draw_adjustment,

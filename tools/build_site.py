@@ -5,10 +5,12 @@ import shutil
 import sys
 from pathlib import Path
 
-from tools import api_pages, notebooks
+from tools import api_pages, notebooks, search_index
 
 ROOT = Path(__file__).parents[1]
 OUT = ROOT / "build" / "site"
+DOORS = ("start", "guides", "reference", "results")
+"""Every page belongs to one of these, which lists it."""
 PAGES = ("README.md", "CONTRIBUTING.md", "CHANGELOG.md", "SECURITY.md", "examples/README.md")
 LINK = re.compile(r"\]\(([^)#:\s]+)(?:#[^)]*)?\)")
 START = '<!doctype html>\n<meta http-equiv="refresh" content="0; url=docs/index.html">\n'
@@ -49,22 +51,29 @@ def write_reference(source: Path) -> list[str]:
     return names
 
 
-def add_contents(index: Path, rooms: list[str]) -> None:
-    """Append what the page of contents lists, by its headings, as the site's navigation, and the API reference."""
-    text, source = index.read_text(), index.parents[1]
-    reference = [f"/docs/api/{room}" for room in rooms]
-    listed = {"/docs/index", *reference}
-    for title, body in re.findall(r"^## (.*)\n((?:(?!## ).*\n?)*)", index.read_text(), flags=re.MULTILINE):
-        links = re.findall(r"^- \[.*?\]\(([^)]*)\.md\)", body, flags=re.MULTILINE)
-        pages = [f"/{(index.parent / link).resolve().relative_to(source.resolve())}" for link in links]
-        listed |= {*pages}
-        text += _tree(title, pages)
-    every = {f"/{path.relative_to(source).with_suffix('')}" for path in source.rglob("*.md")}
-    index.write_text(text + _tree("More", sorted(every - listed)) + _tree("API reference", reference))
+def add_contents(docs: Path, rooms: list[str]) -> None:
+    """Append the site's navigation: the home page leads to the doors, each door to the pages that it lists.
+
+    Args:
+        docs: the folder of the copied documents.
+        rooms: the pages of the API reference, which the door to the reference gets.
+    """
+    _append(docs / "index.md", "", [f"/docs/{door}" for door in DOORS])
+    for door in DOORS:
+        page = docs / f"{door}.md"
+        _append(page, "", [f"/{(docs / link).resolve().relative_to(docs.parent.resolve())}" for link in listed(page)])
+    _append(docs / "reference.md", "API", [f"/docs/api/{room}" for room in rooms])
 
 
-def _tree(title: str, pages: list[str]) -> str:
-    return "\n".join(["", "```{toctree}", ":hidden:", f":caption: {title}", *pages, "```", ""])
+def listed(door: Path) -> list[str]:
+    """Return the pages that a door lists, in its order, without their endings."""
+    return re.findall(r"^- \[.*?\]\(([^)]*)\.(?:md|ipynb)\)", door.read_text(), flags=re.MULTILINE)
+
+
+def _append(page: Path, caption: str, entries: list[str]) -> None:
+    heading = f"\n## {caption}\n" if caption else ""
+    options = [":maxdepth: 1"] if caption else [":hidden:"]
+    page.write_text(page.read_text() + "\n".join([heading, "```{toctree}", *options, *entries, "```", ""]))
 
 
 def build_html(source: Path, html: Path) -> bool:
@@ -81,9 +90,10 @@ def main() -> int:
     source, html = OUT / "source", OUT / "html"
     source.mkdir(parents=True)
     copy_documents(source)
-    add_contents(source / "docs" / "index.md", write_reference(source))
+    add_contents(source / "docs", write_reference(source))
     if not build_html(source, html):
         return 1
+    search_index.write_index(html)
     (html / "index.html").write_text(START)
     print(html / "index.html")
     return 0
