@@ -41,39 +41,43 @@ def _copy(name: str, source: Path) -> None:
         shutil.copy(ROOT / name, target)
 
 
-def write_reference(source: Path) -> list[str]:
-    """Write a page for each room and return their names."""
-    folder = source / "docs" / "api"
+def write_reference(docs: Path) -> None:
+    """Write a page of the API for each room, one that lists them, and add that to the door to the reference."""
+    folder = docs / "api"
     folder.mkdir()
-    names = api_pages.rooms()
-    for room in names:
+    rooms = api_pages.rooms()
+    for room in rooms:
         (folder / f"{room}.md").write_text(api_pages.page(room))
-    return names
+    names = "\n".join(f"- [hypersphere.{room}]({room}.md)" for room in rooms)
+    tree = "\n".join(["```{toctree}", ":hidden:", *rooms, "```"])
+    (folder / "index.md").write_text(
+        f"# API\n\nEvery public name with its docstring, room by room.\n\n{names}\n\n{tree}\n"
+    )
+    door = docs / "reference.md"
+    door.write_text(door.read_text() + "\n- [API](api/index.md): every public name with its docstring.\n")
 
 
-def add_contents(docs: Path, rooms: list[str]) -> None:
+def add_contents(docs: Path) -> None:
     """Append the site's navigation: the home page leads to the doors, each door to the pages that it lists.
 
     Args:
         docs: the folder of the copied documents.
-        rooms: the pages of the API reference, which the door to the reference gets.
     """
-    _append(docs / "index.md", "", [f"/docs/{door}" for door in DOORS])
+    source = docs.resolve().parent
+    _append(docs / "index.md", [f"{door.title()} </docs/{door}>" for door in DOORS])
     for door in DOORS:
         page = docs / f"{door}.md"
-        _append(page, "", [f"/{(docs / link).resolve().relative_to(docs.parent.resolve())}" for link in listed(page)])
-    _append(docs / "reference.md", "API", [f"/docs/api/{room}" for room in rooms])
+        pages = [(title, (docs / link).resolve().relative_to(source)) for title, link in listed(page)]
+        _append(page, [f"{title} </{path}>" for title, path in pages])
 
 
-def listed(door: Path) -> list[str]:
-    """Return the pages that a door lists, in its order, without their endings."""
-    return re.findall(r"^- \[.*?\]\(([^)]*)\.(?:md|ipynb)\)", door.read_text(), flags=re.MULTILINE)
+def listed(door: Path) -> list[tuple[str, str]]:
+    """Return title and path, without its ending, of the pages that a door lists, in its order."""
+    return re.findall(r"^- \[(.*?)\]\(([^)]*)\.(?:md|ipynb)\)", door.read_text(), flags=re.MULTILINE)
 
 
-def _append(page: Path, caption: str, entries: list[str]) -> None:
-    heading = f"\n## {caption}\n" if caption else ""
-    options = [":maxdepth: 1"] if caption else [":hidden:"]
-    page.write_text(page.read_text() + "\n".join([heading, "```{toctree}", *options, *entries, "```", ""]))
+def _append(page: Path, entries: list[str]) -> None:
+    page.write_text(page.read_text() + "\n".join(["", "```{toctree}", ":hidden:", *entries, "```", ""]))
 
 
 def build_html(source: Path, html: Path) -> bool:
@@ -90,7 +94,8 @@ def main() -> int:
     source, html = OUT / "source", OUT / "html"
     source.mkdir(parents=True)
     copy_documents(source)
-    add_contents(source / "docs", write_reference(source))
+    write_reference(source / "docs")
+    add_contents(source / "docs")
     if not build_html(source, html):
         return 1
     search_index.write_index(html)

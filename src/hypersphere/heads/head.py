@@ -122,7 +122,7 @@ class Head(nn.Module):
 
     @torch.no_grad()
     def logits(self, embeddings: Tensor) -> Tensor:
-        """(N, num_classes): what the main loss compares before any margin; docs/losses.md has the formula of each.
+        """(N, num_classes): what the main loss compares before any margin; docs/loss-rules.md has the formula of each.
 
         All classes, whatever `sample` says; no gradient. Where the classes are sharded, all processes call it, each
         with its own rows.
