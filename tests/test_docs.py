@@ -17,6 +17,15 @@ from tools import build_site, check_links, first_picture, guide_pictures, notebo
 
 ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text()
+NOT_COUNTED = (
+    "docs/recipe-keys.md",  # made from the dataclasses of recipes
+    "docs/robustness.md",  # its table is written by tests.fuzz
+    "docs/reproduction/*.md",  # made from the results on record
+    "docs/results/*.md",  # tables of the runs on record
+    "docs/photos.md",
+    "docs/galleries.md",
+)
+"""Pages that may have more than 1,500 words."""
 EVALUATION = (ROOT / "docs" / "evaluation.md").read_text()
 
 
@@ -170,6 +179,12 @@ def test_every_page_belongs_to_one_door() -> None:
     for door in build_site.DOORS:
         assert f"({door}.md)" in home
         assert f"(docs/{door}.md)" in README
+
+
+def test_no_page_written_by_hand_is_long() -> None:
+    pages = [page for page in (ROOT / "docs").rglob("*.md") if not any(page.match(name) for name in NOT_COUNTED)]
+    words = {page.name: len(page.read_text().split()) for page in pages}
+    assert {name: count for name, count in words.items() if count > 1500} == {}
 
 
 def test_every_erratum_is_listed_with_its_test() -> None:

@@ -149,4 +149,4 @@ def test_bad_pairs() -> None:
 
 
 def test_the_document_states_the_rules() -> None:
-    assert RULES in (Path(__file__).parents[3] / "docs" / "evaluation.md").read_text()
+    assert RULES in (Path(__file__).parents[3] / "docs" / "metrics.md").read_text()

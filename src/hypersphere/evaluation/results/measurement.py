@@ -45,7 +45,7 @@ class Measurement:
         cmc: by name, the identification rate at rank 1, 2, ...
         histograms: by name, of genuine and impostor scores.
         worst: by what they are (`false matches`, `false non-matches`, `mistakes`), the worst pairs first.
-        items: for paired comparisons, (n,) each; docs/evaluation.md names them.
+        items: for paired comparisons, (n,) each; docs/result-files.md names them.
         pairings: by metric, which paired test compares it with that of another result.
     """
 

@@ -139,7 +139,7 @@ def estimate_table(estimate: Estimate | NotMeasurable) -> dict[str, Any]:
 
 
 def result_table(result: Result) -> dict[str, Any]:
-    """A result as result.json has it, without the items; docs/evaluation.md describes every field."""
+    """A result as result.json has it, without the items; docs/result-files.md describes every field."""
     return {
         "schema": SCHEMA,
         "hypersphere": __version__,
