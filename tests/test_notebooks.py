@@ -31,6 +31,7 @@ def test_a_notebook_runs_and_has_its_outputs(path: Path, tmp_path: Path, monkeyp
     notebook = notebooks.read(path)
     assert kinds(notebooks.run(shortened(notebook))) == kinds(notebook), "run `python -m tools.notebooks`"
     assert path.stat().st_size < 500_000
+    assert "In Colab, upload" in notebooks.source(notebook["cells"][0])
 
 
 @pytest.mark.slow
