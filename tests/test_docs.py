@@ -181,6 +181,11 @@ def test_every_page_belongs_to_one_door() -> None:
         assert f"(docs/{door}.md)" in README
 
 
+def test_equations_are_shown_on_github() -> None:
+    """It refuses this macro, and shows an error in the equation's place."""
+    assert [page.name for page in (ROOT / "docs").rglob("*.md") if "\\operatorname" in page.read_text()] == []
+
+
 def test_no_page_written_by_hand_is_long() -> None:
     pages = [page for page in (ROOT / "docs").rglob("*.md") if not any(page.match(name) for name in NOT_COUNTED)]
     words = {page.name: len(page.read_text().split()) for page in pages}

@@ -106,7 +106,9 @@ def look_at(html: Path, folder: Path) -> None:
         browser.open((html / "docs" / "guide" / "margins.html").as_uri())
         assert browser.run(MORE_THAN_FIVE % "mjx-container svg")
         browser.screen(390, 800, mobile=True)
-        assert browser.run("document.documentElement.scrollWidth") <= 390
+        for page in ("docs/guide/margins.html", "docs/index.html", "docs/losses.html", "README.html"):
+            browser.open((html / page).as_uri())
+            assert browser.run("document.documentElement.scrollWidth") <= 390, page
         for query, pages in SEARCHES.items():
             browser.open((html / "search.html").as_uri() + f"?q={quote(query)}")
             hits = browser.run(HITS)
