@@ -89,7 +89,7 @@ SEARCHES = {
     "threshold": {"docs/starter.html", "docs/photos.html", "docs/evaluation.html"},
     "own loss": {"docs/start/researcher.html", "examples/README.html"},
     "webcam": {"docs/service.html", "docs/troubleshooting.html"},
-    "HEIC": {"docs/photos.html", "docs/troubleshooting.html"},
+    "HEIC": {"docs/photos.html", "docs/data.html", "docs/troubleshooting.html"},
 }
 """What people look for, and the pages that answer; one of them is among the first three hits."""
 HITS = """[...document.querySelectorAll("ul.search li")].map(

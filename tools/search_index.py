@@ -43,14 +43,15 @@ class Sections(HTMLParser):
             self._skipped -= 1
         elif tag == "section":
             anchor, heading, text = self._open.pop()
-            self.sections.append((anchor, *("".join(part) for part in (heading, text))))
+            self.sections.append((anchor, "".join(heading), "".join(text)))
         elif tag in HEADINGS:
             self._in_heading = False
 
     def handle_data(self, data: str) -> None:
         """Add text to the heading or to the body of the innermost section."""
         if self._open and not self._skipped:
-            self._open[-1][1 if self._in_heading else 2].append(data)
+            _, heading, text = self._open[-1]
+            (heading if self._in_heading else text).append(data)
 
 
 def sections_of(html: Path) -> list[list[str]]:
