@@ -1,5 +1,6 @@
 """The site: docstrings become Markdown, every page is in its contents, and it builds without a warning."""
 
+import json
 import re
 from pathlib import Path
 from urllib.parse import quote
@@ -78,6 +79,39 @@ def test_the_index_of_the_search_has_every_section(tmp_path: Path) -> None:
     ]
 
 
+HITS = """[...document.querySelectorAll("ul.search li")].map(
+    item => [item.querySelector("a").getAttribute("href"), item.querySelector("p").textContent])"""
+
+
+@pytest.mark.skipif(find_browser() is None, reason="needs Chromium or Chrome")
+def test_the_search_shows_written_pages_first_and_excerpts(tmp_path: Path) -> None:
+    sections = [
+        ["docs/api/a.html#x", "api", "threshold", "threshold threshold threshold"],
+        ["docs/a.html#a", "A", "Thresholds", "before " * 60 + "the <b>threshold</b> of a rate" + " after" * 60],
+        ["docs/a.html#b", "A", "Other", "a threshold"],
+        ["docs/b.html#c", "B", "C", "nothing of it"],
+    ]
+    (tmp_path / "sections.js").write_text(f"const SECTIONS = {json.dumps(sections)};")
+    script = (build_site.ROOT / "docs" / "site" / "search.js").as_uri()
+    page = tmp_path / "search.html"
+    page.write_text(
+        f"<div id='search-results'></div><script src='sections.js'></script><script src='{script}'></script>"
+    )
+    browser = Browser(find_browser() or "", tmp_path / "profile")
+    try:
+        browser.open(page.as_uri() + "?q=thresholds")
+        hits = browser.run(HITS)
+        assert [address for address, _ in hits] == ["docs/a.html#a", "docs/api/a.html#x"]
+        assert "before the <b>threshold</b> of a rate after" in hits[0][1]
+        assert len(hits[0][1]) < 300
+        assert browser.run("document.querySelector('mark').textContent") == "threshold"
+        browser.open(page.as_uri() + "?q=zebra")
+        assert "No page has" in browser.run("document.body.textContent")
+        assert not browser.complaints
+    finally:
+        browser.close()
+
+
 MORE_THAN_FIVE = """new Promise(done => {
     const look = () => document.querySelectorAll("%s").length > 5 ? done(true) : setTimeout(look, 100);
     setTimeout(() => done(false), 30000);
@@ -92,8 +126,6 @@ SEARCHES = {
     "HEIC": {"docs/photos.html", "docs/data.html", "docs/troubleshooting.html"},
 }
 """What people look for, and the pages that answer; one of them is among the first three hits."""
-HITS = """[...document.querySelectorAll("ul.search li")].map(
-    item => [item.querySelector("a").getAttribute("href"), item.querySelector("p").textContent])"""
 
 
 def look_at(html: Path, folder: Path) -> None:
