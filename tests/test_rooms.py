@@ -1,11 +1,15 @@
 """The architecture, as tests."""
 
 import ast
+import re
 from collections import defaultdict
 from functools import cache
 from pathlib import Path
 
 import pytest
+
+import hypersphere
+from tools import exported_names
 
 ROOT = Path(__file__).parents[1]
 SOURCE = ROOT / "src" / "hypersphere"
@@ -33,6 +37,8 @@ ROOMS = [
     "cli",
 ]
 FILES = sorted(SOURCE.rglob("*.py"))
+
+EXPORTED = set(exported_names.names())
 
 INTERFACES = ("core", "data", "plots", "pocket", "bench")
 """Rooms that others import from by their `__init__` alone."""
@@ -208,3 +214,41 @@ def test_no_function_has_more_than_six_positional_parameters() -> None:
     functions = [(path, node) for path in FILES for node in ast.walk(tree(path)) if isinstance(node, ast.FunctionDef)]
     wrong = {f"{called(path)}: {function.name}" for path, function in functions if positionals(function) > 6}
     assert not wrong
+
+
+def unexported(module: ast.Module) -> list[str]:
+    """The `hs.name` and `hs.room.name` of a module that `__all__` of the package or of the room does not have.
+
+    mypy takes a file of a room that nobody has imported yet, as in `hs.core.read_arrays`, for an attribute; Python does
+    not.
+    """
+    attributes = (node for node in ast.walk(module) if isinstance(node, ast.Attribute))
+    names = {ast.unparse(node) for node in attributes if isinstance(node.value, ast.Name | ast.Attribute)}
+    used = {name.replace("hs", "hypersphere", 1) for name in names if re.fullmatch(r"hs\.\w+(\.\w+)?", name)}
+    of_rooms = {name for name in used if name.split(".")[1] in ROOMS}
+    return sorted(name for name in used - EXPORTED if name.count(".") == 1 or name in of_rooms)
+
+
+def test_the_package_has_what_is_used_of_it() -> None:
+    programs = [path for folder in ("benchmarks", "examples", "notebooks") for path in (ROOT / folder).rglob("*.py")]
+    wrong = {str(path): unexported(tree(path)) for path in (*FILES, *programs)}
+    assert not {path: names for path, names in wrong.items() if names}
+    assert unexported(ast.parse("hs.core.Failure(hs.Head.weight, hs.core.files, hs.heeds, hs.heads.x.y)")) == [
+        "hypersphere.core.files",
+        "hypersphere.heads.x",
+        "hypersphere.heeds",
+    ]
+
+
+def test_mypy_knows_the_names_that_are_loaded_when_they_are_used() -> None:
+    """The imports for mypy are those that `__getattr__` makes, which mypy does not see: it would allow any name."""
+    module = tree(SOURCE / "__init__.py")
+    (unseen,) = (
+        node for node in module.body if isinstance(node, ast.If) and ast.unparse(node.test) == "not TYPE_CHECKING"
+    )
+    assert [node.name for node in unseen.body if isinstance(node, ast.FunctionDef)] == ["__getattr__"]
+    (seen,) = (node for node in module.body if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING")
+    imports = [node for node in seen.body if isinstance(node, ast.ImportFrom)]
+    owners = {alias.name: (node.module or "").partition(".")[2] for node in imports for alias in node.names}
+    assert {name: room for name, room in owners.items() if room} == hypersphere._OWNERS
+    assert {*owners, "__version__"} == set(hypersphere.__all__)

@@ -103,13 +103,15 @@ _OWNERS = {
 """The room of each name that is not a room itself."""
 
 
-def __getattr__(name: str) -> Any:
-    if name not in __all__:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    owner = _OWNERS.get(name)
-    value = import_module(f"{__name__}.{owner or name}")
-    globals()[name] = value = getattr(value, name) if owner else value
-    return value
+if not TYPE_CHECKING:  # mypy takes any attribute of a module that has a __getattr__ for an Any
+
+    def __getattr__(name: str) -> Any:
+        if name not in __all__:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        owner = _OWNERS.get(name)
+        value = import_module(f"{__name__}.{owner or name}")
+        globals()[name] = value = getattr(value, name) if owner else value
+        return value
 
 
 def __dir__() -> list[str]:

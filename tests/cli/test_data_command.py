@@ -2,6 +2,8 @@
 
 import io
 import json
+import os
+import subprocess
 import sys
 from pathlib import Path
 
@@ -125,6 +127,16 @@ def test_overlap_by_embedding(tmp_path: Path, capsys: pytest.CaptureFixture[str]
         "       0       1   0.707",
         "       1       1   0.707",
     ]
+
+
+def test_overlap_by_embedding_needs_nothing_that_was_loaded_before(tmp_path: Path) -> None:
+    np.save(tmp_path / "a.npy", np.eye(3))
+    words = ["data", "overlap", "--embeddings", "a.npy", "a.npy", "--threshold", "0.9"]
+    path = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2] / "src")}
+    program = [sys.executable, "-m", "hypersphere", *words]
+    ended = subprocess.run(program, cwd=tmp_path, env=path, capture_output=True, text=True, check=False)
+    assert (ended.returncode, ended.stderr) == (0, "")
+    assert ended.stdout.startswith("3 pairs of identities with a cosine of at least 0.9\n")
 
 
 RECIPE = """

@@ -237,7 +237,9 @@ def overlap(options: argparse.Namespace) -> Results:
             print(one if one == other else f"{one}  =  {other}")
         return Results({"pairs": [{"first": one, "second": other} for one, other in shared]})
     if options.embeddings:
-        means = [hs.core.read_arrays.read_npy(path) for path in options.embeddings]
+        from hypersphere.core.read_arrays import read_npy
+
+        means = [read_npy(path) for path in options.embeddings]
         names: list[Any] = [range(len(each)) for each in means]
     else:
         names, means = _mean_embeddings(options)
