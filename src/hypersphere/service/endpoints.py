@@ -42,14 +42,14 @@ _WHY = {
     408: "the body took too long",
     409: "the gallery is another model's, or the idempotency key is another template's",
     413: "too many bytes or pixels",
-    415: "no image that can be read",
+    415: "no image that can be read, or a form that is not in UTF-8",
     422: "not one face on a photo (`faces` says how many), or a parameter that is wrong",
     429: "too many requests, or too many failed verifications; see Retry-After",
     500: "a fault of the service",
     503: "the gallery does not answer, or too many requests wait; see Retry-After",
 }
-_COMMON = (401, 403, 422, 429, 500, 503)
-_PHOTO = (*_COMMON, 400, 408, 413, 415)
+_COMMON = (400, 401, 403, 422, 429, 500, 503)
+_PHOTO = (*_COMMON, 408, 413, 415)
 
 
 def _responses(*statuses: int) -> dict[int | str, dict[str, Any]]:
@@ -203,7 +203,7 @@ def health(work: Work) -> "APIRouter":
 
     router = APIRouter(tags=["about"])
 
-    @router.get("/healthz", responses=_responses(403, 409, 500, 503))
+    @router.get("/healthz", responses=_responses(400, 403, 409, 500, 503))
     async def show_health() -> Health:
         """Whether the service can work."""
         await work.gallery_info()

@@ -118,6 +118,7 @@ class Guard:
             length = _header(scope, b"content-length")
             if length is not None and length.isdecimal() and int(length[:20]) > settings.max_body:
                 raise self._too_large()
+            _check_charset(_header(scope, b"content-type"))
         except Refusal as refusal:
             self.state.count({("hypersphere_refused_total", label_text(reason=refusal.problem.error)): 1})
             raise
@@ -129,11 +130,14 @@ class Guard:
         was told must be this machine's, and that of the page must be the same.
         """
         host = _header(scope, b"host") or ""
-        name = urlsplit(f"//{host}").hostname or ""
+        try:
+            name = urlsplit(f"//{host}").hostname or ""
+        except ValueError:
+            raise refused(400, "host", "the header Host is not a host, nor a host and a port") from None
         if not self.settings.token and not is_loopback(name):
             raise refused(403, "host", "without a token the service answers to localhost and 127.0.0.1 alone")
         origin = _header(scope, b"origin")
-        if origin is not None and urlsplit(origin).netloc != host:
+        if origin is not None and origin.partition("://")[2] != host:
             raise refused(403, "origin", "the request comes from a page of another site")
 
     def _check_token(self, scope: Scope) -> None:
@@ -178,6 +182,15 @@ def locked_out(wait: float) -> Refusal:
 
 def _header(scope: Scope, name: bytes) -> str | None:
     return next((value.decode("latin-1") for key, value in scope["headers"] if key == name), None)
+
+
+def _check_charset(content_type: str | None) -> None:
+    """Refuse a form in another charset: its parser takes any codec of Python, of which some need minutes for 1 MB."""
+    from python_multipart.multipart import parse_options_header
+
+    kind, options = parse_options_header(content_type)
+    if kind == b"multipart/form-data" and options.get(b"charset", b"utf-8").lower() not in (b"utf-8", b"utf8"):
+        raise refused(415, "charset", "the form must be in UTF-8")
 
 
 def _for_the_parser(refusal: Refusal) -> Exception:
