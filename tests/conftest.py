@@ -4,17 +4,24 @@ import importlib.util
 import os
 from collections import Counter
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 import torch
 
+from tests import options_run
 from tests.browser import NAMES, Browser, find_browser
 from tests.recognition.gallery.servers import Milvus, Postgres
 from tests.syncs import REAL, skip_syncs
+from tools.unused_options import RECORD, unused
 
 if not torch.cuda.is_available():
     os.environ.setdefault("TRITON_INTERPRET", "1")
 skip_syncs()
+options_run.watch()
+
+QUICK = "not slow and not gpu and not realdata"
+"""The tests of `make test`; `make test-all` runs those marked so too."""
 
 
 @pytest.fixture
@@ -59,11 +66,37 @@ def _require(*packages: str) -> None:
             pytest.skip(f"no {package}")
 
 
+@pytest.hookimpl(optionalhook=True)
+def pytest_testnodedown(node: Any) -> None:
+    """Take over which options the tests of a process ran."""
+    options_run.RAN.update(getattr(node, "workeroutput", {}).get(RECORD, ()))
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """Keep which options ran; where all tests were run and passed, each has to be among them."""
+    config = session.config
+    if hasattr(config, "workeroutput"):
+        config.workeroutput[RECORD] = sorted(options_run.RAN)
+    elif config.cache is not None and not config.option.collectonly:
+        config.cache.set(RECORD, sorted(options_run.RAN))
+        if session.exitstatus == pytest.ExitCode.OK and _unused_options(config):
+            session.exitstatus = pytest.ExitCode.TESTS_FAILED
+
+
+def _unused_options(config: pytest.Config) -> list[str]:
+    """Options that no test ran, where all tests were run."""
+    option = config.option
+    whole = config.args_source is pytest.Config.ArgsSource.TESTPATHS and option.markexpr in ("", QUICK)
+    return unused(options_run.RAN) if whole and not (option.keyword or option.deselect or option.collectonly) else []
+
+
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """Say at the end what was skipped and why, a line for each reason."""
+    """Say at the end what was skipped and why, a line for each reason, and which options no test ran."""
     skipped = terminalreporter.stats.get("skipped", [])
     for line in skipped_lines([report.longrepr[2] for report in skipped]):
         terminalreporter.write_line(line)
+    for option in _unused_options(terminalreporter.config):
+        terminalreporter.write_line(f"no test runs: hypersphere {option}", red=True)
 
 
 def skipped_lines(reasons: list[str]) -> list[str]:

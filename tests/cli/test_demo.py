@@ -11,6 +11,7 @@ from unittest.mock import patch
 import numpy as np
 import pytest
 
+import hypersphere as hs
 from hypersphere.cli import demo, main
 from hypersphere.cli.demo import run_demo
 from hypersphere.core import Progress, load_toml
@@ -24,9 +25,13 @@ from tests.plots.reader import Reader
 SMALL = DemoExtent(steps=2, people=12, pairs=600)
 
 
-def test_the_demo_and_the_demo_again(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_demo_and_the_demo_again(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     out = tmp_path / "new"
-    run_demo(out, 3, SMALL)
+    monkeypatch.setattr(hs.training, "DemoExtent", lambda: SMALL)
+    monkeypatch.setenv("OMP_WAIT_POLICY", "passive")
+    assert main(["demo", "--out", str(out), "--seed", "3"]) == 0
     first = capsys.readouterr().out
     rows = re.findall(r"^(\w+) +([\d.]+) % \[([\d.]+), ([\d.]+)\].* (\d+)$", first, flags=re.MULTILINE)
     assert [found[0] for found in rows] == list(LOSSES.values())

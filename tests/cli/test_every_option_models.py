@@ -1,0 +1,150 @@
+"""Options of commands about models and theory that no story of the other tests needs: each has an effect."""
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+import hypersphere as hs
+from hypersphere.backbones import create_backbone
+from hypersphere.cli import main, theory
+from hypersphere.data import write_source
+from hypersphere.data.formats import ListSource
+from hypersphere.evaluation.embed_files import Engine
+from hypersphere.models import Contract, load_model, save_model
+from hypersphere.pocket import PocketFaces
+from hypersphere.reproduce.outcome import Outcome, checked
+from hypersphere.service import ServeOptions, ServiceSettings
+from tests.cli.test_evaluate import CONTRACT
+from tests.models.networks import linear_onnx, randomize
+from tests.training.small import RECIPE
+
+Capture = pytest.CaptureFixture[str]
+
+
+@pytest.fixture
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def document(capsys: Capture, *words: str) -> dict[str, Any]:
+    capsys.readouterr()
+    assert main(["--json", *words]) == 0
+    found: dict[str, Any] = json.loads(capsys.readouterr().out)
+    return found
+
+
+def test_advise_judges_every_margin_at_a_scale(capsys: Capture) -> None:
+    own = ["--m0", "1.1", "--m1", "1.2", "--m2", "0.1", "--m3", "0.2"]
+    found = document(capsys, "advise", "--classes", "1000", "--dim", "64", "--scale", "48", *own)
+    setting = found["own"]["setting"]
+    assert {name: setting[name] for name in ("scale", "m0", "m1", "m2", "m3")} == {
+        "scale": 48, "m0": 1.1, "m1": 1.2, "m2": 0.1, "m3": 0.2,
+    }  # fmt: skip
+    assert found["advice"]["setting"]["scale"] == 48
+
+
+@pytest.mark.parametrize("name", theory.ITEMS)
+def test_every_item_of_theory_writes_where_asked(name: str, here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    theorem = hs.reproduce.THEOREMS[name]
+    drawn = Outcome(findings=[checked("one", "1", held=True)], figures={name: lambda: hs.plots.new_figure(1, 1)})
+    monkeypatch.setitem(hs.reproduce.THEOREMS, name, replace(theorem, compute=lambda: drawn, in_parts=False))
+    assert main(["theory", name, "--out", "elsewhere"]) == 0
+    assert sorted(path.name for path in Path("elsewhere").iterdir()) == [f"{name}.png", f"{name}.svg"]
+
+
+def test_the_toy_begins_by_its_seed(here: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(theory, "is_installed", lambda _: False)  # pictures take longer than all else
+    monkeypatch.setattr(hs.theory, "TOY_LOSSES", hs.theory.TOY_LOSSES[:1])
+    words = ["theory", "toy", "--steps", "2", "--out", "toy", "--seed"]
+    one, again, other = (document(capsys, *words, seed)["losses"] for seed in ("1", "1", "2"))
+    assert one == again != other
+
+
+def test_embed_by_a_contract_elsewhere_and_by_format(here: Path, capsys: Capture) -> None:
+    write_source(PocketFaces(num_identities=2, images_per_identity=2, size=16), here / "people", quality=90)
+    linear_onnx(here / "net.onnx", size=16, batch=1)
+    Path("elsewhere.toml").write_text(CONTRACT)
+    Path("names").write_text("".join(f"people/{k}/{j:04d}.jpg {k}\n" for k in (0, 1) for j in (0, 1)))
+    words = ["embed", "names", "a.npy", "--model", "net.onnx", "--workers", "1", "--engine", "local"]
+    assert main([*words, "--contract", "elsewhere.toml"]) == 2
+    assert main([*words, "--format", "list"]) == 2
+    assert "contract" in capsys.readouterr().err
+    assert main([*words, "--contract", "elsewhere.toml", "--format", "list"]) == 0
+    assert json.loads(Path("a.json").read_text())["contract"]["colour"] == "bgr"
+    assert Path("a.txt").read_text().splitlines() == list(ListSource("names").files)
+    assert main(["embed", "names", "b.npy", "--model", "net.onnx", "--workers", "-1", "--format", "list"]) == 2
+
+
+def test_embed_by_ray_with_so_many_processes(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[int] = []
+
+    def engine(workers: int) -> Engine:
+        asked.append(workers)
+        return lambda opened, missing: map(opened.embed_part, missing)
+
+    monkeypatch.setattr(hs.evaluation, "ray_engine", engine)
+    write_source(PocketFaces(num_identities=2, images_per_identity=2, size=112), here / "people", quality=90)
+    words = ["embed", "people", "a.npy", "--device", "cpu", "--engine", "ray", "--processes", "3"]
+    assert main(words) == 0
+    assert (asked, np.load("a.npy").shape) == ([3], (4, 128))
+
+
+def test_export_unit_vectors_over_an_older_file(here: Path, capsys: Capture) -> None:
+    torch.manual_seed(0)
+    network = randomize(create_backbone("cnn4", dim=8, input_size=(16, 16)))
+    save_model(here / "m.safetensors", network, Contract(input_size=(16, 16)), {"name": "cnn4", "dim": 8})
+    Path("m.onnx").write_bytes(b"older")
+    words = ["export", "m.safetensors", "m.onnx", "--count", "4", "--normalize"]
+    assert main(words) == 2
+    assert "m.onnx exists already" in capsys.readouterr().err
+    assert main([*words, "--replace"]) == 0
+    raw = load_model("m.onnx").network(PocketFaces(2, 1, 16).batch([0, 1]).float())
+    np.testing.assert_allclose(np.linalg.norm(np.asarray(raw), axis=1), 1, rtol=1e-5)
+
+
+def test_train_hands_over_how_it_trains(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    Path("small.toml").write_text(RECIPE)
+    compiled: list[torch.nn.Module] = []
+
+    def compile_watched(network: torch.nn.Module, **_: object) -> torch.nn.Module:
+        compiled.append(network)
+        return network
+
+    monkeypatch.setattr(torch, "compile", compile_watched)
+    words = ["train", "small.toml", "--steps", "2", "--device", "cpu", "--compile", "--tensorboard", "--workers", "0"]
+    assert main([*words, "--out", "run"]) == 0
+    assert compiled
+    assert list(Path("run/tensorboard").glob("events.*"))
+    assert main([*words[:-1], "-1", "--out", "other"]) == 2
+
+
+def test_compare_hands_over_how_it_trains(here: Path, monkeypatch: pytest.MonkeyPatch, capsys: Capture) -> None:
+    Path("small.toml").write_text(RECIPE)
+    asked: list[dict[str, Any]] = []
+    run = hs.training.run_tasks
+
+    def watched(tasks: Any, world: Any, trainer: dict[str, Any], *, jobs: int, report: Any) -> Any:
+        asked.append({**trainer, "jobs": jobs, "epochs": tasks[0].recipe.train.epochs})
+        return run(tasks, world, {"workers": 0, "compile": False}, jobs=1, report=report)
+
+    monkeypatch.setattr(hs.training, "run_tasks", watched)
+    words = ["compare", "small.toml", "--out", "cells", "--device", "cpu", "--compile", "--workers", "5"]
+    assert main([*words, "--jobs", "2", "--epochs", "0.5", "train.steps=0"]) == 0
+    assert asked == [{"workers": 2, "compile": True, "jobs": 2, "epochs": 0.5}]
+
+
+def test_serve_hands_over_what_to_serve(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    served: list[tuple[ServeOptions, ServiceSettings]] = []
+    monkeypatch.setattr(hs.service, "serve", lambda options, settings, ready: served.append((options, settings)))
+    monkeypatch.setenv("HYPERSPHERE_TOKEN", "a token of many characters")
+    words = ["serve", "--gallery", "g.db", "--model", "net", "--detector", "d.onnx", "--host", "0.0.0.0", "--port", "1"]
+    assert main([*words, "--workers", "2", "--rate", "3", "--failures", "4", "--proxy", "10.0.0.1"]) == 0
+    ((options, settings),) = served
+    assert options == ServeOptions(gallery="g.db", model="net", detector="d.onnx", workers=2, proxy="10.0.0.1")
+    assert (settings.host, settings.port, settings.rate, settings.failures) == ("0.0.0.0", 1, 3.0, 4)
