@@ -11,7 +11,6 @@ RUN pip install --no-cache-dir ${TORCH_INDEX:+--index-url "$TORCH_INDEX"} "torch
 COPY pyproject.toml MANIFEST.in README.md CHANGELOG.md CITATION.cff SECURITY.md LICENSE /src/
 COPY src /src/src
 COPY recipes /src/recipes
-COPY docs/reproduction/results /src/docs/reproduction/results
 COPY docs/law.md /src/docs/law.md
 RUN pip install --no-cache-dir "/src[plots,fast-images,service]" && rm -r /src
 

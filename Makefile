@@ -10,9 +10,9 @@ unexport PYTHONDONTWRITEBYTECODE
 
 setup: $(READY)
 
-$(READY): pyproject.toml constraints.txt
+$(READY): pyproject.toml papers/pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[dev]'
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[dev]' --editable ./papers
 	touch $@
 
 demo: $(READY)
@@ -61,4 +61,4 @@ package: $(READY)
 	$(BIN)/python -m pytest tests/test_package.py -m slow
 
 clean:
-	rm -rf $(VENV) runs build dist .mypy_cache .ruff_cache .pytest_cache src/*.egg-info
+	rm -rf $(VENV) runs build dist .mypy_cache .ruff_cache .pytest_cache src/*.egg-info papers/src/*.egg-info

@@ -63,7 +63,13 @@ def test_files_that_documents_name_are_there() -> None:
         if page.name == "CHANGELOG.md":  # it may tell of files that were
             continue
         for name in re.findall(r"`([a-z_]+/[\w./-]+\.(?:py|toml|md|css|js))`", page.read_text()):
-            folders = (ROOT, ROOT / "src" / "hypersphere", ROOT / "docs", ROOT / "tests")
+            folders = (
+                ROOT,
+                ROOT / "src" / "hypersphere",
+                ROOT / "papers" / "src" / "hypersphere_papers",
+                ROOT / "docs",
+                ROOT / "tests",
+            )
             assert any((folder / name).exists() for folder in folders), f"{page.name}: {name}"
 
 
@@ -194,6 +200,6 @@ def test_no_page_written_by_hand_is_long() -> None:
 
 def test_every_erratum_is_listed_with_its_test() -> None:
     listed = re.findall(r"`(test_\w+)`", (ROOT / "docs" / "errata.md").read_text())
-    tests = "".join(path.read_text() for path in (ROOT / "tests").glob("test_errata*.py"))
+    tests = "".join(path.read_text() for path in (ROOT / "papers" / "tests").glob("test_errata*.py"))
     written = re.findall(r"^def (test_\w+)\(", tests, flags=re.MULTILINE)
     assert sorted(listed) == sorted(written)

@@ -30,7 +30,6 @@ ROOMS = [
     "evaluation",
     "training",
     "theory",
-    "reproduce",
     "recognition",
     "service",
     "bench",
@@ -55,8 +54,8 @@ UNPICKLERS = {"data/formats/packs.py": "_PlainUnpickler"}
 
 PICKLERS = {"_pickle", "cloudpickle", "dill", "joblib", "marshal", "pickle", "shelve"}
 
-SAID_BY_THE_FOLDER = {"create", "files", "largest_margins", "sphereface2"}
-"""Names that several rooms have, because the folder says which: a paper's loss or theory, the files of a protocol."""
+SAID_BY_THE_FOLDER = {"create", "files"}
+"""Names that several rooms have, because the folder says which, such as the files of a protocol."""
 
 
 def called(path: Path) -> str:

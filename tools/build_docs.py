@@ -22,12 +22,13 @@ from hypersphere.evaluation import roc_curve
 from hypersphere.losses import AmpFace, ArcFace, CosFace, NormFace, Objective, SphereFace, SphereFaceR
 from hypersphere.plots import draw_roc, new_figure, save_figure
 from hypersphere.pocket import PocketFaces, contact_sheet
-from hypersphere.reproduce import THEOREMS, draw_toy
 from hypersphere.theory import TOY_LOSSES, solve_toy
 from hypersphere.training import RecordFile
+from hypersphere_papers.laboratory import THEOREMS, draw_toy
 
 IMAGES = Path(__file__).parents[1] / "docs" / "images"
 
+RECORDS = Path(__file__).parents[1] / "papers" / "records"
 RESULTS = Path(__file__).parents[1] / "benchmarks" / "results" / "head.csv"
 HEADS = (
     FLOOR,
@@ -220,7 +221,7 @@ def draw_heads() -> Any:
 
 def real_runs(cell: str, name: str, folder: str = "losses") -> list[float]:
     """Per cent of a set's pairs that each run of a cell decides rightly."""
-    record = RecordFile(IMAGES.parent / "results" / folder / "results.jsonl")
+    record = RecordFile(RECORDS / folder / "results.jsonl")
     runs = [run for run in record.records.values() if run.cell == cell and not run.stopped]
     return [100 * run.scores[name].accuracy for run in runs]
 
@@ -242,7 +243,7 @@ def draw_real_runs(cells: dict[str, str], folder: str) -> Any:
 
 def draw_real_faces_roc() -> Any:
     """The ROC curves on LFW of IResNet-18 in docs/results/faces.md."""
-    folder = IMAGES.parent / "results" / "faces"
+    folder = RECORDS / "faces"
     same = np.tile(np.repeat([True, False], 300), 10)
     one, two = np.loadtxt(folder / "lfw-cosines.csv", delimiter=",", skiprows=1, usecols=(0, 1)).T
     scores = {"three SphereFace2 together": (one + 2 * two) / 3, "SphereFace2": one}

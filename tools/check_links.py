@@ -52,7 +52,7 @@ def _text(page: Path) -> str:
 
 def pages() -> list[Path]:
     """Return the documents of the repository."""
-    return sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
+    return sorted([*ROOT.glob("*.md"), *ROOT.glob("papers/*.md"), *(ROOT / "docs").rglob("*.md")])
 
 
 def main() -> int:

@@ -15,7 +15,7 @@ from hypersphere.training import RecordFile, RunRecord, compare_runs, load_recip
 
 ROOT = Path(__file__).parents[1]
 LADDER = ROOT / "recipes" / "real" / "ladder"
-RECORD = ROOT / "docs" / "results" / "faces" / "results.jsonl"
+RECORD = ROOT / "papers" / "records" / "faces" / "results.jsonl"
 DATA = ("source=faces.tar", "validation.pairs=lfw-pairs.txt", "validation.images=lfw112.tar")
 SEEDS = (0, 1, 2)
 HELD_OUT, LFW = "held-out identities", "lfw-pairs"

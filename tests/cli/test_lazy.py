@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from hypersphere.cli import advise, cluster, data, photo_options, reproduce, theory
+from hypersphere.cli import advise, cluster, data, photo_options
 from hypersphere.cli import evaluate_options as declared
 from hypersphere.cli.main import build_parser, main
 from hypersphere.cli.parser import find_run
@@ -120,15 +120,12 @@ def test_what_the_declarations_copy_is_what_the_rooms_say() -> None:
     from hypersphere.models import FLIPS
     from hypersphere.models import PRESETS as CONTRACTS
     from hypersphere.recognition import FACES, LINKAGES
-    from hypersphere.reproduce import KINDS, THEOREMS
     from hypersphere.theory import ExpectedSoftmax
 
     assert set(advise.MARGINS) < set(ExpectedSoftmax.__dataclass_fields__)
     assert (tuple(FORMATS), layouts()) == (data.FORMATS, data.LAYOUTS)
     assert (FLIPS, tuple(CONTRACTS)) == (declared.FLIPS, declared.CONTRACTS)
     assert declared.SIMILARITIES == SIMILARITIES
-    assert reproduce.KINDS == KINDS
-    assert {name: theorem.title for name, theorem in THEOREMS.items()} == theory.ITEMS
     assert declared.PROTOTYPE_SIMILARITIES == classify.SIMILARITIES
     assert (declared.AREAS, declared.FARS, declared.FPIRS) == (AREAS, FARS, ijb.FPIRS)
     assert (declared.SEARCHES, declared.TASKS, declared.TAR_RULES) == (ijb.SEARCHES, ijb.TASKS, legacy.TAR_RULES)

@@ -32,7 +32,7 @@ from hypersphere.evaluation.protocols import (
 )
 from hypersphere.heads import create_head
 from hypersphere.models import Contract, load_model, load_prototypes, read_contract, save_model, save_prototypes
-from hypersphere.reproduce.result_file import read_result as read_reproduced
+from hypersphere_papers.engine.result_file import read_result as read_reproduced
 from tests.evaluation.protocols import official
 from tests.evaluation.protocols.standins import made_up, write_calfw_list, write_cfp, write_lfw_list
 from tests.fuzz.mutate import DIGITS

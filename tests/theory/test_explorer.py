@@ -10,6 +10,7 @@ import torch
 
 from hypersphere.geometry import class_margin, log_cap_area, nearest_angle, sample_margins
 from hypersphere.theory import (
+    BEST_KNOWN,
     ExpectedSoftmax,
     log_negative_weight,
     loss_termination_angle,
@@ -18,7 +19,6 @@ from hypersphere.theory import (
     termination_angle,
     wrong_class_gradient,
 )
-from hypersphere.theory.tammes import BEST_KNOWN
 from tests.browser import Browser
 from tests.theory import explorer_reference as reference
 

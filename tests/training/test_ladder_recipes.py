@@ -18,7 +18,7 @@ TEACHER = ["teacher.model=sface.onnx"]
 
 @pytest.fixture(scope="module")
 def records() -> RecordFile:
-    return RecordFile(ROOT / "docs" / "results" / "faces" / "results.jsonl")
+    return RecordFile(ROOT / "papers" / "records" / "faces" / "results.jsonl")
 
 
 @pytest.mark.parametrize("path", LADDER, ids=lambda path: path.stem)

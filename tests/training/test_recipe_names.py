@@ -28,7 +28,7 @@ def test_a_file_comes_before_a_name(tmp_path: Path, monkeypatch: pytest.MonkeyPa
         ("recipes/pocket/faces.toml", "'pocket/faces'"),
         ("faces", "'pocket/faces' or 'real/faces'"),
         ("fasces", "'pocket/faces' or 'real/faces'"),
-        ("sphereface2-toy", "'papers/sphereface2-toy'"),
+        ("sphereface2-noise", "'pocket/sphereface2-noise'"),
     ],
 )
 def test_what_is_nearly_a_name_gets_it(name: str, meant: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -19,7 +19,8 @@ from hypersphere.training.recipe_tables import load_table
 from tests.models.networks import linear_onnx
 
 ROOT = Path(__file__).parents[2]
-RECIPES = sorted((ROOT / "recipes").rglob("*.toml"))
+SHIPPED = sorted((ROOT / "recipes").rglob("*.toml"))
+RECIPES = [*SHIPPED, *sorted((ROOT / "papers" / "recipes").glob("*.toml"))]
 RUN = [path for path in RECIPES if path.parent.name != "ladder"]  # its runs are on record: test_ladder_recipes.py
 STAND_IN = [
     "data.source=pocket",
@@ -79,7 +80,7 @@ def test_the_name_that_a_head_has_already_changes_nothing() -> None:
 
 
 def test_fixed_prototypes_take_no_norm_of_learned_ones() -> None:
-    path = next(path for path in RECIPES if path.parts[-2:] == ("real", "losses.toml"))
+    path = next(path for path in RECIPES if path.parts[-2:] == ("recipes", "losses.toml"))
     for name in load_recipe(path).losses:
         fixed = load_recipe(path, [f"head.name={name}", "head.prototypes=simplex"])
         assert not {"prototype_norm", "renormalize"} & set(fixed.head)
@@ -116,21 +117,21 @@ def _repeated(base: Mapping[str, Any], own: Mapping[str, Any], where: str = "") 
 def test_the_list_names_them_all(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["train", "--list", "--recipes", str(ROOT / "recipes")]) == 0
     lines = capsys.readouterr().out.splitlines()
-    assert len(lines) == len(RECIPES)
+    assert len(lines) == len(SHIPPED)
 
 
 def test_the_package_has_them(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert sorted(path.relative_to(SHIPPED_RECIPES) for path in SHIPPED_RECIPES.rglob("*.toml")) == [
-        path.relative_to(ROOT / "recipes") for path in RECIPES
+        path.relative_to(ROOT / "recipes") for path in SHIPPED
     ]
     monkeypatch.chdir(tmp_path)
     assert main(["train", "--list"]) == 0
-    assert len(capsys.readouterr().out.splitlines()) == len(RECIPES)
+    assert len(capsys.readouterr().out.splitlines()) == len(SHIPPED)
 
 
 def test_a_recipe_for_other_data_says_what_it_needs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    recipe = ROOT / "recipes" / "papers" / "sphereface-casia-sfnet4.toml"
+    recipe = ROOT / "papers" / "recipes" / "sphereface-casia-sfnet4.toml"
     assert main(["train", str(recipe), "--out", str(tmp_path)]) == 2
     assert "data.source is empty: this recipe needs a data set of yours" in capsys.readouterr().err

@@ -152,7 +152,7 @@ class ResNet18CIFAR(ResNet):
 class ResNet10CIFAR(ResNet18CIFAR):
     """ResNet-18 for small images with one block a stage and half its width: a ninth of the products.
 
-    For many runs on one card, as `recipes/real/cifar10.toml` has them; no paper's net. Its pooled features are 256
+    For many runs on one card, as `papers/recipes/cifar10.toml` has them; no paper's net. Its pooled features are 256
     wide: any other `dim` adds a linear layer.
     """
 

@@ -21,6 +21,7 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
+from hypersphere.cli.installed_commands import add_installed_commands
 from hypersphere.cli.output import red
 from hypersphere.cli.parser import Parser, find_run
 from hypersphere.core import Failure, Progress
@@ -28,7 +29,7 @@ from hypersphere.version import __version__
 
 GROUPS = (
     "demo", "verify", "enroll", "cluster", "calibrate", "align", "gallery", "serve", "train", "compare", "data",
-    "evaluate", "embed", "export", "import_model", "theory", "reproduce", "explore", "advise", "bench", "completion",
+    "evaluate", "embed", "export", "import_model", "explore", "advise", "bench", "completion",
 )  # fmt: skip
 """The files that declare and run the commands, in the order of `--help`."""
 _WRONGLY_ASKED = (ValueError, FileNotFoundError, FileExistsError, IsADirectoryError, NotADirectoryError)
@@ -38,11 +39,12 @@ _WRONGLY_ASKED = (ValueError, FileNotFoundError, FileExistsError, IsADirectoryEr
 def build_parser() -> Parser:
     """All commands; built once, for programs that run many."""
     parser = Parser(prog="hypersphere", description="Learn, measure, understand and use embeddings on the unit sphere.")
-    parser.set_defaults(quiet=False, verbose=False, json=False, goes_on=False)
+    parser.set_defaults(quiet=False, verbose=False, json=False, goes_on=False, problem="")
     parser.add_argument("--version", action="version", version=f"hypersphere {__version__}")
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
     for group in GROUPS:
         import_module(f"hypersphere.cli.{group}").add_command(commands)
+    add_installed_commands(commands)
     return parser
 
 
@@ -71,6 +73,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     start = time.monotonic()
     try:
         with _plain_warnings(), _tidy_after_sigterm(), redirect_stdout(sys.stderr) if options.json else nullcontext():
+            if options.problem:
+                raise Failure(options.problem)
             results = find_run(options.run)(options)
         if options.json and results is not None:
             print(results.to_json(sys.stdout.encoding or "utf-8"))
@@ -147,7 +151,12 @@ def _say_how(seconds: float) -> None:
 
 
 def _all_settings(options: argparse.Namespace, rest: list[str]) -> dict[str, list[str]]:
-    """`key=value` after an option is a setting like one before it; argparse gives it back as unknown."""
+    """`key=value` after an option is a setting like one before it; argparse gives it back as unknown.
+
+    A command that cannot be run (`problem`) knows none of its options, and refuses none.
+    """
+    if options.problem:
+        return {}
     unknown = [word for word in rest if word.startswith("-") or "=" not in word]
     if rest and (unknown or not hasattr(options, "settings")):
         options.parser.refuse(unknown or rest, settings=hasattr(options, "settings"))

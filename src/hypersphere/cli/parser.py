@@ -66,12 +66,12 @@ def find_run(run: str) -> Run:
     """The function that a command runs.
 
     Args:
-        run: `module:function` in `hypersphere.cli`. Commands are declared with names, not functions, so that a module
-            is free to import what `--help` does not need.
+        run: `module:function` in `hypersphere.cli`, or of another distribution `package.module:function`. Commands are
+            declared with names, not functions, so that a module is free to import what `--help` does not need.
     """
     module, _, function = run.partition(":")
-    found: Run = getattr(import_module(f"hypersphere.cli.{module}"), function)
-    return found
+    command: Run = getattr(import_module(module if "." in module else f"hypersphere.cli.{module}"), function)
+    return command
 
 
 def model_path(text: str) -> Path:

@@ -1,5 +1,6 @@
 """Where images come from: formats, each with a reader and a writer; identities that two sets share."""
 
+from hypersphere.core.read_arrays import read_npy, read_npz
 from hypersphere.data.augment import Augmentation
 from hypersphere.data.augmented_steps import AugmentedSteps
 from hypersphere.data.convert import FORMATS, NOT_WRITTEN, guess_format, open_source, write_source
@@ -107,6 +108,8 @@ __all__ = [
     "read_doubtful",
     "read_entries",
     "read_idx",
+    "read_npy",
+    "read_npz",
     "read_some",
     "share_threshold",
     "shared_names",

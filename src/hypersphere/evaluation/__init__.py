@@ -9,14 +9,17 @@ from hypersphere.evaluation.metrics.identification import (
     cmc,
     mate_ranks,
     mated,
+    open_set_curve,
     open_set_rate,
     open_set_roc,
+    open_set_scores,
     ranks_among,
 )
 from hypersphere.evaluation.metrics.retrieval import Retrieval, average_precision, retrieve
 from hypersphere.evaluation.metrics.roc import RULES, OperatingPoint, Roc, roc_curve, roc_from
 from hypersphere.evaluation.metrics.search import Matches, search_gallery
 from hypersphere.evaluation.metrics.similarity import Comparison
+from hypersphere.evaluation.metrics.tail import HighestScores, tail_roc
 from hypersphere.evaluation.metrics.verification import (
     Metrics,
     Verification,
@@ -30,10 +33,11 @@ from hypersphere.evaluation.results.measurement import LeftOut, Measurement, Sco
 from hypersphere.evaluation.results.report import write_report
 from hypersphere.evaluation.results.result import Result, result_table, write_result
 from hypersphere.evaluation.results.result_text import comparison_lines, result_lines
-from hypersphere.evaluation.statistics.bootstrap import bootstrap_mean, bootstrap_roc
+from hypersphere.evaluation.statistics.bootstrap import PairWeights, bootstrap_mean, bootstrap_roc
 from hypersphere.evaluation.statistics.estimate import (
     Estimate,
     NotMeasurable,
+    check_measurable,
     clopper_pearson_interval,
     guaranteed_proportion,
     proportion,
@@ -57,6 +61,7 @@ __all__ = [
     "EmbeddedFile",
     "Embeddings",
     "Estimate",
+    "HighestScores",
     "LeftOut",
     "Margins",
     "Matches",
@@ -64,6 +69,7 @@ __all__ = [
     "Metrics",
     "NotMeasurable",
     "OperatingPoint",
+    "PairWeights",
     "Result",
     "Retrieval",
     "Roc",
@@ -79,6 +85,7 @@ __all__ = [
     "bootstrap_mean",
     "bootstrap_roc",
     "calibrate_thresholds",
+    "check_measurable",
     "clopper_pearson_interval",
     "cmc",
     "compare_accuracy",
@@ -97,8 +104,10 @@ __all__ = [
     "mate_ranks",
     "mated",
     "mcnemar",
+    "open_set_curve",
     "open_set_rate",
     "open_set_roc",
+    "open_set_scores",
     "pair_metrics",
     "proportion",
     "ranks_among",
@@ -111,6 +120,7 @@ __all__ = [
     "roc_from",
     "score_histogram",
     "search_gallery",
+    "tail_roc",
     "verify_pairs",
     "wilson_interval",
     "write_comparison",

@@ -1,9 +1,8 @@
-"""What the papers prove or show in small, computed: mathematics alone. Tables and figures of it are in `reproduce`."""
+"""The mathematics that users of losses need: expected softmax, what margins do, the margin advisor, the explorer."""
 
 from hypersphere.theory.advice_text import advice_lines, judgement_lines
 from hypersphere.theory.advisor import Advice, Choice, Imbalance, advise, margins_for, recommended_scale, warn
 from hypersphere.theory.collapse import NeuralCollapse, neural_collapse
-from hypersphere.theory.decision_margins import cap_boundary, decide, equatorial_prototypes
 from hypersphere.theory.expected_softmax import (
     ExpectedSoftmax,
     half_nearest_angle,
@@ -16,27 +15,8 @@ from hypersphere.theory.expected_softmax import (
     wrong_class_gradient,
 )
 from hypersphere.theory.explorer import explorer_page, save_explorer
-from hypersphere.theory.largest_margins import (
-    Solution,
-    best_of,
-    collapsed_softmax,
-    descend_sample_margin,
-    gm_bound,
-    largest_sample_margin,
-    least_energy,
-    least_risk,
-    simplex_energy,
-    simplex_margin_degrees,
-)
-from hypersphere.theory.minimise import minimise
-from hypersphere.theory.normface import (
-    best_probability,
-    check_agents,
-    check_scaling,
-    least_loss,
-    scale_for_bound,
-    softmax_bound,
-)
+from hypersphere.theory.normface import scale_for_bound, softmax_bound
+from hypersphere.theory.tammes import BEST_KNOWN
 from hypersphere.theory.termination import loss_termination_angle, target_logit, termination_angle_of
 from hypersphere.theory.toy import (
     CONVERGED_DEGREES,
@@ -58,6 +38,7 @@ from hypersphere.theory.weights import (
 )
 
 __all__ = [
+    "BEST_KNOWN",
     "CONVERGED_DEGREES",
     "OPTIMUM_DEGREES",
     "TOY_LOSSES",
@@ -68,36 +49,20 @@ __all__ = [
     "Imbalance",
     "NeuralCollapse",
     "SampledWeights",
-    "Solution",
     "ToyLoss",
     "ToySolution",
     "advice_lines",
     "advise",
-    "best_of",
-    "best_probability",
-    "cap_boundary",
-    "check_agents",
-    "check_scaling",
-    "collapsed_softmax",
-    "decide",
-    "descend_sample_margin",
-    "equatorial_prototypes",
     "error_bound",
     "explorer_page",
-    "gm_bound",
     "half_nearest_angle",
     "judgement_lines",
-    "largest_sample_margin",
-    "least_energy",
-    "least_loss",
-    "least_risk",
     "log_mean_weight",
     "log_negative_weight",
     "log_negative_weight_approximation",
     "loss_termination_angle",
     "margin_loss",
     "margins_for",
-    "minimise",
     "neural_collapse",
     "polar_collapse_loss",
     "recommended_scale",
@@ -105,8 +70,6 @@ __all__ = [
     "sample_negative_weights",
     "save_explorer",
     "scale_for_bound",
-    "simplex_energy",
-    "simplex_margin_degrees",
     "softmax_bound",
     "solve_toy",
     "target_gradient",

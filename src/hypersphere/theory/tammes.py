@@ -1,10 +1,6 @@
-"""The Tammes problem in 3-D (largest-margins eq. 2.3): our packings beside the best known."""
+"""The Tammes problem in 3-D (largest-margins eq. 2.3): the best packings that are known."""
 
 from __future__ import annotations
-
-import math
-
-from hypersphere.geometry import class_margin, tammes
 
 BEST_KNOWN = {
     2: 180.0,
@@ -28,14 +24,3 @@ BEST_KNOWN = {
     20: 47.4310362,
 }
 """Degrees, from Sloane's tables of spherical codes; proven optimal up to 14 and for 24."""
-
-
-def packing_degrees(num_points: int, *, restarts: int = 12) -> float:
-    """The smallest angle of our packing in 3-D, in degrees."""
-    return math.degrees(class_margin(tammes(num_points, 3, restarts=restarts)).item())
-
-
-def fejes_toth_bound(count: int) -> float:
-    """No k >= 3 points in 3-D are all further apart than arccos((cot^2 w - 1)/2), w = pi k / (6 (k - 2))."""
-    angle = math.pi * count / (6 * (count - 2))
-    return math.degrees(math.acos((1 / math.tan(angle) ** 2 - 1) / 2))

@@ -6,11 +6,12 @@ from hypersphere.evaluation.protocols.embedding_source import EmbeddingSource
 from hypersphere.evaluation.protocols.ijb.protocol import PRESETS, Ijb, IjbOptions, read_ijb
 from hypersphere.evaluation.protocols.known_protocols import PROTOCOLS, Evaluated, list_protocols
 from hypersphere.evaluation.protocols.megaface.protocol import Megaface, read_megaface
+from hypersphere.evaluation.protocols.megaface.search import mate_pairs
 from hypersphere.evaluation.protocols.pairs.pair_list import PairList, read_pairs
 from hypersphere.evaluation.protocols.pairs.protocol import evaluate_pairs
 from hypersphere.evaluation.protocols.reid.protocol import Reid, read_reid, reid_among
 from hypersphere.evaluation.protocols.run_protocol import evaluate, protocol_options, run_protocol
-from hypersphere.evaluation.protocols.templates import Pooling
+from hypersphere.evaluation.protocols.templates import Pooling, pool_templates
 from hypersphere.evaluation.protocols.write_evaluated import write_evaluated
 from hypersphere.evaluation.protocols.ytf.protocol import Ytf, read_ytf
 
@@ -31,6 +32,8 @@ __all__ = [
     "evaluate",
     "evaluate_pairs",
     "list_protocols",
+    "mate_pairs",
+    "pool_templates",
     "protocol_options",
     "read_blufr",
     "read_classify",

@@ -1,0 +1,147 @@
+"""The pages of `docs/reproduction`: the catalogue and the results that lie there, side by side."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from pathlib import Path
+
+from hypersphere_papers.catalogue import KINDS, Catalogue, Entry
+from hypersphere_papers.engine.item_section import item_section, markdown_table
+from hypersphere_papers.engine.job import find_item
+from hypersphere_papers.engine.outcome import NOT_MEASURED
+from hypersphere_papers.engine.result_file import STATE_RULE, Result, read_results
+from hypersphere_papers.engine.runner import missing
+from hypersphere_papers.engine.verdict import FITTED, MARGIN, VERDICTS
+
+_KIND_TEXT = {
+    "theory": "computed here, exactly or to a stated tolerance",
+    "illustration": "a schematic, redrawn",
+    "real": "on faces, MNIST or CIFAR-10; runs when the data set is given with `--data`",
+}
+
+_RULE = (
+    "Every number and sentence has one of three verdicts, by one rule:",
+    "",
+    "- **held**: a number within its tolerance of the paper's; a sentence that is computed and true; a measured "
+    "sentence where the whole 95 % interval, and every seed, are on the claimed side.",
+    "- **contradicted**: the same on the other side.",
+    "- **undecided**: everything else: the interval contains zero, seeds disagree, there is no interval (one run), a "
+    f"run stopped, or a run did not fit (below {FITTED:g} % of its training images right, where that is recorded). "
+    "Seeds that agree are not enough.",
+    "",
+    f'"At least as good" means less than {MARGIN:g} points worse: it is held where the whole interval is above '
+    f"-{MARGIN:g}.",
+    "",
+    "The column **± 95 %** is half the width of the 95 % interval that was judged, in the unit of its row: a smaller "
+    "effect could not have been seen. **paper, its data** is what the paper prints for its own data set, beside ours "
+    "of another: not to be compared digit by digit.",
+    "",
+    f"The one word that `hypersphere reproduce --list` has for an item: {STATE_RULE}. The tables below count its "
+    "sentences instead. A sentence whose runs are not on record is not measured, neither held nor undecided; an item "
+    "with such sentences is run in part, and one with no others is not run.",
+    "",
+    "- **Real faces** ([losses.md](../results/losses.md)): judged from runs on record, each sentence on LFW and on "
+    "people held out, on whose pairs the learning rates were chosen. Each of these people counts alike, as one has "
+    "39 % of the pairs of one person; what pairs alone would decide otherwise is undecided. IJB, MegaFace and BLUFR "
+    "are not at hand: templates, distractors and trials of the same people take their place, and the page says so.",
+    "- **MNIST and CIFAR-10** ([cifar.md](../results/cifar.md)): judged from runs on record, too, with nothing chosen "
+    "on the test images.",
+    "",
+    'Items that train have a line "The runs and their fit", which unfolds to a table: by setting the seeds, optimizer '
+    "steps, train accuracy (per cent of the training images, or of 5,000 of them, right without augmentation; the mean "
+    "and the lowest seed), the mean length ||x|| of their embeddings, and whether the runs fitted, did not or stopped. "
+    "Results from before this was kept have no such line.",
+    "",
+    "Where one of several seeds stopped, the others are shown and the sentence stays undecided.",
+    "",
+)
+
+
+def write_pages(folder: str | Path, catalogue: Catalogue) -> list[Path]:
+    """`index.md` and a page per paper, from the results in `folder`; pages that say the same are left alone."""
+    folder = Path(folder)
+    results = read_results(folder)
+    pages = {"index": _index(catalogue, results)}
+    for paper in catalogue.papers:
+        pages[paper] = _paper(catalogue, paper, results)
+    folder.mkdir(parents=True, exist_ok=True)
+    written = []
+    for name, text in pages.items():
+        path = folder / f"{name}.md"
+        if not path.is_file() or path.read_text(encoding="utf-8") != text:
+            path.write_text(text, encoding="utf-8")
+        written.append(path)
+    return written
+
+
+def state(entry: Entry, result: Result | None) -> str:
+    """How far an item is, in a few words."""
+    if result is not None:
+        return f"{'not run: ' if result.extent == 'not run' else ''}{result.summary()}"
+    if find_item(entry.id) is not None:
+        return f"not run yet: needs {entry.needs}" if entry.kind == "real" else "not run yet"
+    return f"not run: {missing(entry, None).split(';')[0]}" if entry.kind == "real" else "not run yet"
+
+
+def _index(catalogue: Catalogue, results: Mapping[str, Result]) -> str:
+    lines = [
+        "# Every figure and table of the five papers",
+        "",
+        "Assembled by `hypersphere reproduce --pages --out docs/reproduction` from the catalogue and from the results "
+        "that `hypersphere reproduce ID --out docs/reproduction` wrote. What was not run is said to be so.",
+        "",
+        *(f"- **{kind}**: {_KIND_TEXT[kind]}." for kind in KINDS),
+        "",
+        *_RULE,
+        _alone(results),
+        "",
+        *markdown_table(
+            ["paper", *KINDS, "run", "in part", "of", *VERDICTS, NOT_MEASURED], _counts(catalogue, results)
+        ),
+    ]
+    for paper, about in catalogue.papers.items():
+        rows = [
+            [
+                f"[{entry.number}]({paper}.md#{_anchor(entry)})",
+                entry.data,
+                entry.title,
+                state(entry, results.get(entry.id)),
+            ]
+            for entry in catalogue.select(paper=paper)
+        ]
+        lines += ["", f"## {about.short}", "", *markdown_table(["", "data", "what it shows", "state"], rows)]
+    return "\n".join(lines) + "\n"
+
+
+def _alone(results: Mapping[str, Result]) -> str:
+    """How many verdicts were withheld, and what they would have been."""
+    withheld = Counter(finding.alone for result in results.values() for finding in result.findings if finding.alone)
+    numbers = ", ".join(f"{withheld[verdict]} {verdict}" for verdict in VERDICTS)
+    return f"By their intervals alone, the {withheld.total()} sentences that were withheld so would be: {numbers}."
+
+
+def _counts(catalogue: Catalogue, results: Mapping[str, Result]) -> list[list[str]]:
+    rows = []
+    for paper, about in catalogue.papers.items():
+        entries = catalogue.select(paper=paper)
+        kinds = Counter(entry.kind for entry in entries)
+        found = [results[entry.id] for entry in entries if entry.id in results]
+        extents = Counter(result.extent for result in found)
+        judged = [sum(result.counts()[word] for result in found) for word in (*VERDICTS, NOT_MEASURED)]
+        numbers = [*(kinds[kind] for kind in KINDS), extents["run"], extents["partly run"], len(entries), *judged]
+        rows.append([f"[{about.short}]({paper}.md)", *map(str, numbers)])
+    total = [str(sum(int(row[place]) for row in rows)) for place in range(1, len(rows[0]))] if rows else []
+    return [*rows, ["all", *total]]
+
+
+def _paper(catalogue: Catalogue, paper: str, results: Mapping[str, Result]) -> str:
+    about = catalogue.papers[paper]
+    lines = [f"# {about.short}", "", f"{about.title}. [All papers](index.md).", ""]
+    for entry in catalogue.select(paper=paper):
+        lines += item_section(entry, results.get(entry.id))
+    return "\n".join(lines).rstrip("\n") + "\n"
+
+
+def _anchor(entry: Entry) -> str:
+    return entry.number.lower().replace(".", "").replace(" ", "-")

@@ -1,0 +1,260 @@
+"""Items: values judged by the catalogue, results written and read, pages that show what was and was not run."""
+
+import json
+import re
+import shutil
+from pathlib import Path
+
+import pytest
+
+from hypersphere.plots import Line, Panel, draw_panels
+from hypersphere_papers.engine.item_section import how_sure, item_section
+from hypersphere_papers.engine.outcome import checked, number
+from hypersphere_papers.engine.result_file import shipped_results, write_result
+from hypersphere_papers.engine.verdict import Verdict
+from hypersphere_papers.laboratory import (
+    Entry,
+    Finding,
+    Job,
+    Outcome,
+    Result,
+    find_item,
+    item,
+    load_catalogue,
+    read_result,
+    read_results,
+    run_entry,
+    write_pages,
+)
+
+ROOT = Path(__file__).parents[2]
+DOCS = ROOT / "docs" / "reproduction"
+ENTRY = Entry(
+    id="p/fig1",
+    title="t",
+    kind="theory",
+    values={"a": 2.5, "b": 100.0},
+    tolerance=0.1,
+    tolerances={"b": 1.0},
+    reasons={"b": "printed wrongly"},
+)
+
+
+def test_a_value_is_judged_by_its_tolerance() -> None:
+    job = Job(entry=ENTRY)
+    assert job.value("a", 2.54) == Finding(what="a", ours="2.54", paper="2.5", tolerance=0.1, verdict="held")
+    assert job.value("a", 2.7).verdict == "contradicted"
+    assert job.value("b", 100.9).note == ""
+    off = job.value("b", 102.0, note="seed 0")
+    assert (off.verdict, off.note) == ("contradicted", "printed wrongly; seed 0")
+    with pytest.raises(ValueError, match="has no value 'c'"):
+        job.value("c", 1.0)
+
+
+def test_a_statement_is_true_or_not_and_a_number_is_neither() -> None:
+    found = [checked("x", "1", held=True), checked("y", "2", held=False), number("z", "3", "4", "why")]
+    assert [finding.verdict for finding in found] == ["held", "contradicted", None]
+    assert (found[2].paper, found[2].note) == ("4", "why")
+
+
+@pytest.mark.parametrize(
+    ("verdicts", "whole"),
+    [
+        (("held", None, "held"), "held"),
+        (("held", "undecided"), "undecided"),
+        (("undecided", "contradicted", "held"), "contradicted"),
+        ((None, None), "drawn"),
+        ((), "drawn"),
+    ],
+)
+def test_the_verdict_on_an_item_is_that_on_all_of_it(
+    verdicts: tuple[Verdict | None, ...], whole: str, tmp_path: Path
+) -> None:
+    outcome = Outcome(findings=[Finding(what="w", ours="o", verdict=verdict) for verdict in verdicts])
+    result = write_result(tmp_path, "p/fig1", outcome, command="c", seconds=1.0, seeds=(0,))
+    assert result.state == whole
+
+
+def result_of(findings: tuple[Finding, ...]) -> Result:
+    return Result(
+        id="p/fig1",
+        command="c",
+        date="2026-11-16",
+        seconds=1.0,
+        machine="m",
+        versions={"python": "3"},
+        seeds=(0, 1),
+        findings=findings,
+    )
+
+
+LOST = Finding(what="no run", ours="not measured", verdict="undecided", note="0 of 3 seeds are on record")
+BEST = Finding(what="the best is inside", ours="m = 2, 86.1; over m = 1 not measured", verdict="undecided")
+HELD = Finding(what="a is better", ours="+1.00", verdict="held", detectable=0.25)
+UNFIT = Finding(what="b is better", ours="+2", verdict="undecided", alone="held", detectable=2.0, note="did not fit")
+ROW = Finding(what="a: accuracy", ours="85.0", paper="LFW 99")
+
+
+@pytest.mark.parametrize(
+    ("findings", "extent", "state", "summary"),
+    [
+        ((), "run", "drawn", "drawn"),
+        ((ROW,), "run", "drawn", "drawn"),
+        ((HELD, ROW, number("r", "not measured")), "run", "held", "1 held"),
+        ((LOST, HELD), "partly run", "undecided", "1 held, 1 not measured"),
+        ((ROW, LOST, BEST), "not run", "not run", "2 not measured"),
+        ((number("r", "not measured"),), "not run", "not run", "drawn"),
+    ],
+)
+def test_an_item_is_run_as_far_as_its_sentences_are_measured(
+    findings: tuple[Finding, ...], extent: str, state: str, summary: str
+) -> None:
+    result = result_of(findings)
+    assert (result.extent, result.state, result.summary()) == (extent, state, summary)
+
+
+def test_a_section_begins_with_its_conclusion_and_folds_what_is_not_judged() -> None:
+    entry = Entry(id="p/table1", title="t", kind="real", needs="MNIST", claim="A beats B.")
+    text = "\n".join(item_section(entry, result_of((ROW, LOST, HELD, UNFIT, number("c", "not measured")))))
+    assert text.startswith(
+        """## Table 1
+
+t (MNIST).
+
+- **Expected**: A beats B.
+- **Found**: 1 held, 1 undecided, 1 not measured (partly run).
+- **How sure**: 2 by a 95 % interval (± 0.25 to 2, in the units of the rows); 1 of them left undecided for the \
+reason beside them; seeds 0, 1.
+
+|  | ours | verdict | ± 95 % | note |
+| --- | --- | --- | --- | --- |
+| a is better | +1.00 | held | 0.25 |  |
+| b is better | +2 | undecided | 2 | did not fit; by the interval alone: held |
+
+<details><summary>1 number behind them, not judged</summary>
+
+|  | paper, its data | ours |
+| --- | --- | --- |
+| a: accuracy | LFW 99 | 85.0 |
+
+</details>
+
+<details><summary>Not on record: 1 sentence, 1 number</summary>
+
+- 0 of 3 seeds are on record: no run.
+- c.
+
+</details>
+"""
+    )
+
+
+def test_an_item_that_was_not_measured_is_not_run() -> None:
+    entry = Entry(id="p/fig1", title="t", kind="real", needs="MNIST", claim="c.")
+    text = "\n".join(item_section(entry, result_of((LOST, BEST))))
+    assert "- **Found**: 2 not measured (not run).\n\n<details>" in text
+    assert "How sure" not in text
+
+
+def test_theory_is_sure_by_tolerance_or_computation() -> None:
+    findings = (Job(entry=ENTRY).value("a", 2.54), checked("x", "1", held=True))
+    assert how_sure(ENTRY, result_of(findings)) == "1 by a stated tolerance, 1 by computation"
+
+
+def test_an_id_is_registered_once() -> None:
+    with pytest.raises(ValueError, match="'normface/fig5' is registered twice"):
+        item("normface/fig5")(lambda job: Outcome())
+
+
+def test_a_result_comes_back_as_it_was_written(tmp_path: Path) -> None:
+    panel = Panel("t", "x", "y", [Line("l", [0, 1], [0, 1])])
+    outcome = Outcome(
+        findings=[
+            Finding(what="a", ours="1", verdict="contradicted", note="why"),
+            Finding(what="b", ours="2", verdict="held"),
+            Finding(what="c", ours="3", verdict="undecided", detectable=0.25),
+        ],
+        figures={"fig1": lambda: draw_panels([panel]), "more": lambda: draw_panels([panel])},
+        notes=["note"],
+    )
+    result = write_result(tmp_path, "p/fig1", outcome, command="c", seconds=1.23, seeds=(0, 1))
+    assert read_results(tmp_path) == {"p/fig1": result}
+    assert result.figures == ("p-fig1", "p-fig1-more")
+    assert (result.summary(), result.differs) == ("1 held, 1 contradicted, 1 undecided", False)
+    assert {path.name for path in (tmp_path / "images").iterdir()} == {
+        f"p-fig1{more}.{ending}" for more in ("", "-more") for ending in ("png", "svg")
+    }
+    assert set(result.versions) == {"python", "torch", "numpy", "hypersphere"}
+
+
+def test_a_damaged_result_is_named(tmp_path: Path) -> None:
+    path = tmp_path / "x.json"
+    for text, message in (("{", ", line 1: not JSON"), ("[]", ": expected an object"), ('{"id": 3}', ": id=3 must be")):
+        path.write_text(text)
+        with pytest.raises(ValueError, match=f"x.json{message}"):
+            read_result(path)
+
+
+def test_a_result_of_an_unknown_verdict_is_refused(tmp_path: Path) -> None:
+    outcome = Outcome(findings=[Finding(what="a", ours="1", verdict="held")])
+    write_result(tmp_path, "p/fig1", outcome, command="c", seconds=1.0, seeds=(0,))
+    path = tmp_path / "results" / "p-fig1.json"
+    path.write_text(path.read_text().replace('"held"', '"hold"'))
+    with pytest.raises(ValueError, match=r"p-fig1.json: findings\[0\].verdict='hold' is unknown; did you mean 'held'"):
+        read_result(path)
+
+
+def test_what_cannot_run_says_what_it_needs(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match=r"needs CASIA-WebFace .*papers/recipes/normface-resnet28.toml"):
+        run_entry(load_catalogue()["normface/table5"], tmp_path)
+
+
+def test_pages_show_what_was_run_and_what_was_not(tmp_path: Path) -> None:
+    catalogue = load_catalogue()
+    run_entry(catalogue["sphereface2/fig6"], tmp_path)
+    write_pages(tmp_path, catalogue)
+    page = (tmp_path / "sphereface2.md").read_text()
+    assert "| g(-0.2) at t = 3 | -0.9 | -0.872 | 0.05 | held |" in page
+    assert "![Fig. 6: The similarity adjustment g for several t](images/sphereface2-fig6.png)" in page
+    assert "## Fig. 9\n\nROC curves on IJB-B and IJB-C (faces).\n\n" in page
+    assert "galleries of the IJB protocols (faces).\n\n**Not run.** It needs the protocol files of IJB-B" in page
+    index = (tmp_path / "index.md").read_text()
+    assert "| [Fig. 6](sphereface2.md#fig-6) | theory | The similarity adjustment g for several t | 2 held |" in index
+    assert "| 1 | 0 | 98 | 2 | 0 | 0 | 0 |" in index
+
+
+def test_the_pages_of_the_docs_are_up_to_date(tmp_path: Path) -> None:
+    if (DOCS / "results").is_dir():
+        shutil.copytree(DOCS / "results", tmp_path / "results")
+    for path in write_pages(tmp_path, load_catalogue()):
+        assert path.read_text() == (DOCS / path.name).read_text(), f"{path.name}: hypersphere reproduce --pages"
+
+
+def test_the_docs_have_every_picture_and_no_other() -> None:
+    named = {name for result in read_results(DOCS).values() for name in result.figures}
+    assert {path.stem for path in (DOCS / "images").glob("*.png")} == named
+    assert sum(path.stat().st_size for path in DOCS.rglob("*") if path.suffix != ".svg") < 6_000_000
+
+
+@pytest.mark.parametrize("path", sorted((DOCS / "results").glob("*.json")), ids=lambda path: path.stem)
+def test_a_result_of_the_docs_is_whole(path: Path) -> None:
+    result = read_result(path)
+    entry = load_catalogue()[result.id]
+    assert path.stem == result.id.replace("/", "-")
+    assert find_item(result.id) is not None
+    assert re.fullmatch(r"20\d\d-\d\d-\d\d", result.date)
+    assert result.findings or result.figures
+    if entry.kind == "theory":
+        assert not result.differs
+        assert set(entry.values) <= {finding.what for finding in result.findings}
+    assert "/" not in json.loads(path.read_text())["machine"]
+
+
+def test_the_results_of_the_docs_come_with_the_package() -> None:
+    assert shipped_results() == read_results(DOCS)
+
+
+def test_every_theory_item_has_a_result() -> None:
+    run = read_results(DOCS)
+    missing = [entry.id for entry in load_catalogue().select(kind="theory") if entry.id not in run]
+    assert not missing

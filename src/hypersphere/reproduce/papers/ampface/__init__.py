@@ -1,5 +1,0 @@
-"""The appendix of Unifying Margin-Based Softmax Losses in Face Recognition (AmpFace)."""
-
-from hypersphere.reproduce.papers.ampface import angle_curves, decision_regions, real_faces, theorems
-
-__all__ = ["angle_curves", "decision_regions", "real_faces", "theorems"]
