@@ -48,7 +48,7 @@ def hide_extras() -> list[str]:
     """Make every import of another package fail as that of a missing one does; return what was hidden."""
     kept, installed = needed_by(CORE), metadata.packages_distributions()
     hidden = [name for name, owners in installed.items() if not kept & {_plain(each) for each in owners}]
-    hidden.remove("hypersphere")
+    hidden = [name for name in hidden if name not in ("hypersphere", "hypersphere_papers")]
     for name in hidden:
         sys.modules[name] = None  # type: ignore[assignment]
     return hidden
@@ -139,7 +139,7 @@ def use_commands() -> None:
 
 def main() -> None:
     """Run the checks one after the other; the first that fails ends them with its traceback."""
-    sys.path[:0] = [str(Path(__file__).parents[1] / "src")]
+    sys.path[:0] = [str(Path(__file__).parents[1] / folder) for folder in ("src", "papers/src")]
     hidden = hide_extras()
     checks: list[Callable[[], object]] = [use_losses, use_evaluation, use_commands]
     with tempfile.TemporaryDirectory() as folder:

@@ -98,7 +98,12 @@ def test_the_commands_of_torchrun(tmp_path: Path) -> None:
     assert lines
     for line in lines:
         words = [sys.executable, "-m", "torch.distributed.run", "--standalone", *shlex.split(line)[1:], "--steps", "2"]
-        path = {**os.environ, "PYTHONPATH": str(ROOT / "src"), "GLOO_SOCKET_IFNAME": "lo", "OMP_NUM_THREADS": "1"}
+        path = {
+            **os.environ,
+            "PYTHONPATH": f"{ROOT / 'src'}{os.pathsep}{ROOT / 'papers' / 'src'}",
+            "GLOO_SOCKET_IFNAME": "lo",
+            "OMP_NUM_THREADS": "1",
+        }
         run = subprocess.run(words, cwd=tmp_path, env=path, capture_output=True, text=True, check=False)
         assert run.returncode == 0, run.stderr[-3000:]
 

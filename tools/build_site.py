@@ -5,6 +5,7 @@ import shutil
 import sys
 from pathlib import Path
 
+from hypersphere_papers.laboratory import item_details, load_catalogue, shipped_results
 from tools import api_pages, notebooks, search_index
 
 ROOT = Path(__file__).parents[1]
@@ -21,6 +22,7 @@ def copy_documents(source: Path) -> None:
     shutil.copytree(ROOT / "docs", source / "docs")
     for name in PAGES:
         _copy(name, source)
+    unfold_items(source / "docs" / "reproduction")
     for path in notebooks.notebooks():
         folder = source / path.parent.relative_to(ROOT)
         folder.mkdir(exist_ok=True)
@@ -39,6 +41,22 @@ def _copy(name: str, source: Path) -> None:
     if not target.exists():
         target.parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(ROOT / name, target)
+
+
+def unfold_items(folder: Path) -> None:
+    """Add to every item of the papers all its sentences, numbers and runs, folded: its page has few words of them."""
+    catalogue, results = load_catalogue(), shipped_results()
+    for paper in catalogue.papers:
+        page = folder / f"{paper}.md"
+        sections = re.split(r"(?=^## )", page.read_text(), flags=re.MULTILINE)
+        for place, entry in enumerate(catalogue.select(paper=paper), start=1):
+            if entry.id in results:
+                lines = item_details(entry, results[entry.id])
+                title = "All sentences, numbers and runs"
+                sections[place] += "\n".join(
+                    ["", f"<details><summary>{title}</summary>", "", *lines, "</details>", "", ""]
+                )
+        page.write_text("".join(sections))
 
 
 def write_reference(docs: Path) -> None:

@@ -1,15 +1,19 @@
 """Items: values judged by the catalogue, results written and read, pages that show what was and was not run."""
 
+import csv
+import io
 import json
 import re
-import shutil
 from pathlib import Path
+from typing import get_args
 
 import pytest
 
 from hypersphere.plots import Line, Panel, draw_panels
-from hypersphere_papers.engine.item_section import how_sure, item_section
+from hypersphere_papers.engine.item_details import how_sure, item_details
+from hypersphere_papers.engine.item_section import WORDS, findings_csv, item_section
 from hypersphere_papers.engine.outcome import checked, number
+from hypersphere_papers.engine.pages import make_pages
 from hypersphere_papers.engine.result_file import shipped_results, write_result
 from hypersphere_papers.engine.verdict import Verdict
 from hypersphere_papers.laboratory import (
@@ -29,6 +33,7 @@ from hypersphere_papers.laboratory import (
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs" / "reproduction"
+RESULTS = ROOT / "papers" / "records" / "results"
 ENTRY = Entry(
     id="p/fig1",
     title="t",
@@ -115,14 +120,9 @@ def test_an_item_is_run_as_far_as_its_sentences_are_measured(
 
 def test_a_section_begins_with_its_conclusion_and_folds_what_is_not_judged() -> None:
     entry = Entry(id="p/table1", title="t", kind="real", needs="MNIST", claim="A beats B.")
-    text = "\n".join(item_section(entry, result_of((ROW, LOST, HELD, UNFIT, number("c", "not measured")))))
+    text = "\n".join(item_details(entry, result_of((ROW, LOST, HELD, UNFIT, number("c", "not measured")))))
     assert text.startswith(
-        """## Table 1
-
-t (MNIST).
-
-- **Expected**: A beats B.
-- **Found**: 1 held, 1 undecided, 1 not measured (partly run).
+        """- **Found**: 1 held, 1 undecided, 1 not measured (partly run).
 - **How sure**: 2 by a 95 % interval (± 0.25 to 2, in the units of the rows); 1 of them left undecided for the \
 reason beside them; seeds 0, 1.
 
@@ -151,7 +151,7 @@ reason beside them; seeds 0, 1.
 
 def test_an_item_that_was_not_measured_is_not_run() -> None:
     entry = Entry(id="p/fig1", title="t", kind="real", needs="MNIST", claim="c.")
-    text = "\n".join(item_section(entry, result_of((LOST, BEST))))
+    text = "\n".join(item_details(entry, result_of((LOST, BEST))))
     assert "- **Found**: 2 not measured (not run).\n\n<details>" in text
     assert "How sure" not in text
 
@@ -214,8 +214,10 @@ def test_pages_show_what_was_run_and_what_was_not(tmp_path: Path) -> None:
     run_entry(catalogue["sphereface2/fig6"], tmp_path)
     write_pages(tmp_path, catalogue)
     page = (tmp_path / "sphereface2.md").read_text()
-    assert "| g(-0.2) at t = 3 | -0.9 | -0.872 | 0.05 | held |" in page
-    assert "![Fig. 6: The similarity adjustment g for several t](images/sphereface2-fig6.png)" in page
+    assert "| g(-0.2) at t = 3 | -0.9 | -0.872 | held |" in page
+    assert "![Fig. 6](images/sphereface2-fig6.png)" in page
+    assert "[table](results/sphereface2-fig6.csv)" in page
+    assert (tmp_path / "results" / "sphereface2-fig6.csv").read_text().count("\n") == 3
     assert "## Fig. 9\n\nROC curves on IJB-B and IJB-C (faces).\n\n" in page
     assert "galleries of the IJB protocols (faces).\n\n**Not run.** It needs the protocol files of IJB-B" in page
     index = (tmp_path / "index.md").read_text()
@@ -223,11 +225,37 @@ def test_pages_show_what_was_run_and_what_was_not(tmp_path: Path) -> None:
     assert "| 1 | 0 | 98 | 2 | 0 | 0 | 0 |" in index
 
 
-def test_the_pages_of_the_docs_are_up_to_date(tmp_path: Path) -> None:
-    if (DOCS / "results").is_dir():
-        shutil.copytree(DOCS / "results", tmp_path / "results")
-    for path in write_pages(tmp_path, load_catalogue()):
-        assert path.read_text() == (DOCS / path.name).read_text(), f"{path.name}: hypersphere reproduce --pages"
+def test_the_pages_of_the_docs_are_up_to_date() -> None:
+    results = read_results(DOCS)
+    for name, text in make_pages(load_catalogue(), results, "../../papers/records/results").items():
+        assert text == (DOCS / f"{name}.md").read_text(), (
+            f"{name}: hypersphere reproduce --pages --out docs/reproduction"
+        )
+        assert len(text.split()) <= 4000
+    tables = {path.stem: path.read_text() for path in RESULTS.glob("*.csv")}
+    assert tables == {name.replace("/", "-"): findings_csv(result) for name, result in results.items()}
+
+
+def test_an_item_has_few_words_on_its_page_and_all_in_its_table() -> None:
+    catalogue, results = load_catalogue(), read_results(DOCS)
+    for name, result in results.items():
+        lines = item_section(catalogue[name], result, "results")
+        assert sum(len(line.split()) for line in lines) <= WORDS, name
+        assert sum(line.startswith("![") for line in lines) == min(1, len(result.figures))
+        assert len(list(csv.reader(io.StringIO(findings_csv(result))))) == 1 + len(result.findings)
+
+
+def test_the_contradicted_comes_first_where_not_all_has_room() -> None:
+    long = " ".join(["word"] * 30)
+    findings = [
+        Finding(what=f"{verdict} {number} {long}", ours="1", verdict=verdict)
+        for number in range(2)
+        for verdict in get_args(Verdict)
+    ]
+    text = "\n".join(item_section(ENTRY, result_of(tuple(findings)), "results"))
+    rows = [line for line in text.splitlines() if line.startswith("| ") and "word" in line]
+    assert [row.split()[1] for row in rows] == ["contradicted", "contradicted", "held"]
+    assert "All 6 sentences: [table](results/p-fig1.csv)" in text
 
 
 def test_the_docs_have_every_picture_and_no_other() -> None:

@@ -8,7 +8,7 @@ import pytest
 from hypersphere_papers.engine import job
 from hypersphere_papers.engine.evidence import Evidence, experiment
 from hypersphere_papers.engine.face_records import SOFTMAX, faces, searched
-from hypersphere_papers.engine.item_section import item_section
+from hypersphere_papers.engine.item_details import item_details
 from hypersphere_papers.engine.record import Record
 from hypersphere_papers.engine.result_file import write_result
 from hypersphere_papers.engine.run import Gathered
@@ -148,7 +148,7 @@ ENTRY = Entry(id="p/table1", title="t", kind="real", needs="MNIST", claim="c.")
 
 
 def test_a_section_has_a_folded_table_of_its_runs(tmp_path: Path) -> None:
-    text = "\n".join(item_section(ENTRY, result_of(fits(), tmp_path)))
+    text = "\n".join(item_details(ENTRY, result_of(fits(), tmp_path)))
     assert (
         f"""<details><summary>The runs and their fit: {fit_summary(fits())}</summary>
 
@@ -172,10 +172,10 @@ How.
 
 
 def test_runs_without_numbers_are_a_line_and_no_table(tmp_path: Path) -> None:
-    text = "\n".join(item_section(ENTRY, result_of(fits()[4:5], tmp_path)))
+    text = "\n".join(item_details(ENTRY, result_of(fits()[4:5], tmp_path)))
     assert "1 setting, 3 runs: 1 not recorded</summary>\n\nNeither train accuracy nor ||x|| on record: old." in text
     assert "| setting |" not in text
-    assert "The runs" not in "\n".join(item_section(ENTRY, result_of(fits()[5:], tmp_path)))
+    assert "The runs" not in "\n".join(item_details(ENTRY, result_of(fits()[5:], tmp_path)))
 
 
 def test_a_result_keeps_the_fit_and_one_from_before_has_none(tmp_path: Path) -> None:
@@ -197,7 +197,7 @@ def test_a_result_keeps_the_fit_and_one_from_before_has_none(tmp_path: Path) -> 
     path.write_text(json.dumps(table))
     before = read_result(path)
     assert before.fits == ()
-    assert "The runs" not in "\n".join(item_section(ENTRY, before))
+    assert "The runs" not in "\n".join(item_details(ENTRY, before))
 
 
 def test_every_item_that_is_judged_from_records_keeps_their_fit(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -34,7 +34,7 @@ def test_from_training_to_page_and_again(
     assert {(fit["seeds"], fit["steps"]) for fit in result["fits"]} == {(2, 1)}
     assert "\n  runs: 4 settings, 8 runs: 4 did not fit; lowest train accuracy " in text
     assert "\n  did not fit: softmax (" in text
-    assert "- **Expected**: " in (tmp_path / "out" / "sphereface.md").read_text()
+    assert "Claim: " in (tmp_path / "out" / "sphereface.md").read_text()
 
     def never(*_: object) -> Record:
         raise AssertionError("trained again")

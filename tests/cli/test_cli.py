@@ -48,7 +48,7 @@ def test_version(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_a_reader_that_has_seen_enough_is_no_error() -> None:
-    command = f"{sys.executable} -m hypersphere theory --list | head -n 1; echo ${{PIPESTATUS[0]}}"
+    command = f"{sys.executable} -m hypersphere train --list | head -n 1; echo ${{PIPESTATUS[0]}}"
     source = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2] / "src"), "PYTHONUNBUFFERED": "1"}
     run = subprocess.run(["bash", "-c", command], env=source, capture_output=True, text=True, check=False)
     assert run.stderr == ""

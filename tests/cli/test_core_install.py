@@ -63,7 +63,11 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def told(place: Path) -> Told:
     program = PROGRAM.format(commands=COMMANDS)
-    environment = {**os.environ, "PYTHONPATH": f"{ROOT / 'src'}{os.pathsep}{ROOT}", "OMP_NUM_THREADS": "1"}
+    environment = {
+        **os.environ,
+        "PYTHONPATH": os.pathsep.join(map(str, (ROOT / "src", ROOT / "papers" / "src", ROOT))),
+        "OMP_NUM_THREADS": "1",
+    }
     got = subprocess.run(
         [sys.executable, "-c", program], cwd=place, env=environment, capture_output=True, text=True, check=False
     )

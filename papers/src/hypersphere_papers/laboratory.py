@@ -7,7 +7,7 @@ one that judges trained networks is a function of `Evidence`, with `@experiment(
 from hypersphere_papers.catalogue import KINDS, Catalogue, Entry, Paper, load_catalogue
 from hypersphere_papers.engine.findings_table import findings_table
 from hypersphere_papers.engine.fit_table import fit_summary, no_tests
-from hypersphere_papers.engine.item_section import not_on_record
+from hypersphere_papers.engine.item_details import item_details, not_on_record
 from hypersphere_papers.engine.job import Job, find_item, item, item_ids
 from hypersphere_papers.engine.outcome import Finding, Outcome, Theorem
 from hypersphere_papers.engine.pages import state, write_pages
@@ -34,6 +34,7 @@ __all__ = [
     "findings_table",
     "fit_summary",
     "item",
+    "item_details",
     "item_ids",
     "load_catalogue",
     "missing",

@@ -1,156 +1,107 @@
-"""One item on the page of its paper: what was expected and found, how sure that is, then the rows behind it."""
+"""An item on the page of its paper: what it claims and what was found, in few words, with one table and one picture."""
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterable, Sequence
+import csv
+import io
+from collections.abc import Sequence
 
 from hypersphere.core import counted
 from hypersphere_papers.catalogue import Entry
-from hypersphere_papers.engine.fit_table import fit_rows, fit_summary, without_fit
+from hypersphere_papers.engine.item_details import IMAGES, markdown_table
 from hypersphere_papers.engine.job import find_item
 from hypersphere_papers.engine.outcome import Finding
-from hypersphere_papers.engine.result_file import Result
+from hypersphere_papers.engine.result_file import Result, file_name
 from hypersphere_papers.engine.runner import recipe_command
 
+WORDS = 150
+"""Of an item on its page, with its table and its picture: the table has as many rows as that allows."""
+_FIRST = ("contradicted", "held", "undecided")
+"""The order of a table that has not all rows: what a reader would ask for first."""
 
-def item_section(entry: Entry, result: Result | None) -> list[str]:
-    """The lines of an item."""
-    lines = [f"## {entry.number}", "", f"{entry.title} ({entry.data}).", ""]
+
+def item_section(entry: Entry, result: Result | None, results: str) -> list[str]:
+    """The lines of an item.
+
+    Args:
+        entry: of the catalogue.
+        result: of its last run.
+        results: folder of the results, as the page links to it.
+    """
+    above = [f"## {entry.number}", "", f"{entry.title} ({entry.data}).", ""]
+    below = [entry.note, ""] if entry.note else []
     if result is None:
-        lines += [*([f"Claim: {entry.claim}", ""] if entry.claim else []), *([entry.note, ""] if entry.note else [])]
-        lines += [*_not_run(entry), ""]
-    else:
-        lines += [*_conclusion(entry, result), *([entry.note, ""] if entry.note else [])]
-        lines += [*_findings(entry, result), *_fits(result), *(f"{note}\n" for note in result.notes)]
-        lines += [f"![{entry.number}: {entry.title}](images/{name}.png)\n" for name in result.figures]
-        versions = " ".join(f"{name} {number}" for name, number in result.versions.items())
-        lines += [
-            f"`{result.command}`, {result.date}, {result.seconds:g} s{_seeds(entry, result, ', ')}; "
-            f"{result.machine}; {versions}.",
-            "",
-        ]
-    if entry.rows and not (result is not None and _covers(entry, result)):
-        lines += _printed(entry)
-    return lines
+        above += [f"Claim: {entry.claim}", ""] if entry.claim else []
+        return [*above, *below, *_not_run(entry), ""]
+    above += _found(entry, result)
+    shown = _shown(result)
+    below += [f"![{entry.number}]({IMAGES}/{result.figures[0]}.png)", ""] if result.figures else []
+    below += [_links(result, results), ""] if result.findings or result.fits else []
+    rows = len(shown)
+    while rows and _words([*above, *_table(entry, shown[:rows]), *below]) > WORDS:
+        rows -= 1
+    return [*above, *([*_table(entry, shown[:rows]), ""] if rows else []), *below]
 
 
-def how_sure(entry: Entry, result: Result) -> str:
-    """What the verdicts on an item rest on: intervals, tolerances, computation; and which were withheld."""
-    judged = [finding for finding in result.findings if finding.verdict is not None and finding.measured]
-    widths = [finding.detectable for finding in judged if finding.detectable is not None]
-    tolerances = sum(finding.tolerance is not None and finding.detectable is None for finding in judged)
-    others = len(judged) - len(widths) - tolerances
-    parts = []
-    if widths:
-        low, high = f"{min(widths):g}", f"{max(widths):g}"
-        span = low if low == high else f"{low} to {high}, in the units of the rows"
-        parts.append(f"{len(widths)} by a 95 % interval (± {span})")
-    if tolerances:
-        parts.append(f"{tolerances} by a stated tolerance")
-    if others:
-        exact = entry.kind in ("theory", "illustration")
-        parts.append(f"{others} {'by computation' if exact else 'without an interval'}")
-    text = ", ".join(parts)
-    if withheld := sum(finding.alone is not None for finding in judged):
-        text += f"; {withheld} of them left undecided for the reason beside them"
-    return f"{text}{_seeds(entry, result, '; ')}"
+def findings_csv(result: Result) -> str:
+    """All numbers and sentences of an item as a table for a spreadsheet."""
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(["what", "paper", "ours", "tolerance", "verdict", "by the interval alone", "± 95 %", "note"])
+    for finding in result.findings:
+        numbers = ["" if value is None else f"{value:g}" for value in (finding.tolerance, finding.detectable)]
+        verdicts = [finding.verdict or "", finding.alone or ""]
+        writer.writerow([finding.what, finding.paper, finding.ours, numbers[0], *verdicts, numbers[1], finding.note])
+    return text.getvalue()
 
 
-def markdown_table(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
-    """The lines of a table."""
-    lines = [heads, ["---"] * len(heads), *rows]
-    return [f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in line)} |" for line in lines]
+def _words(lines: Sequence[str]) -> int:
+    return sum(len(line.split()) for line in lines)
 
 
-def _seeds(entry: Entry, result: Result, before: str) -> str:
-    if entry.kind != "real":
-        return ""
-    return f"{before}{'seed' if len(result.seeds) == 1 else 'seeds'} {', '.join(map(str, result.seeds))}"
-
-
-def _conclusion(entry: Entry, result: Result) -> list[str]:
-    """What was expected, what was found and how sure that is; nothing of an item that only draws."""
-    if not any(finding.verdict is not None for finding in result.findings):
-        return [f"Claim: {entry.claim}", ""] if entry.claim else []
+def _found(entry: Entry, result: Result) -> list[str]:
+    """The claim and the verdicts in a line; of an item that only draws the claim alone."""
     expected = entry.claim or ("The paper's numbers." if entry.values or entry.rows else "")
-    lines = [f"- **Expected**: {expected}"] if expected else []
-    run = "" if result.extent == "run" else f" ({result.extent})"
-    lines.append(f"- **Found**: {result.summary()}{run}.")
-    if result.extent != "not run":
-        lines.append(f"- **How sure**: {how_sure(entry, result)}.")
-    return [*lines, ""]
+    claim = [f"Claim: {expected}"] if expected else []
+    if any(finding.verdict is not None for finding in result.findings):
+        claim.append(f"**{result.summary()}**.")
+    return [" ".join(claim), ""] if claim else []
 
 
-def _findings(entry: Entry, result: Result) -> list[str]:
-    """Judged sentences; the numbers behind them, folded; what is not on record, in a line that unfolds."""
+def _shown(result: Result) -> list[Finding]:
+    """What may stand in the table, the most telling first: judged sentences, or of an item without them its numbers."""
     measured = [finding for finding in result.findings if finding.measured]
     judged = [finding for finding in measured if finding.verdict is not None]
-    rows = [finding for finding in measured if finding.verdict is None]
-    lines = [*_table(entry, judged), ""] if judged else []
-    if rows and judged:
-        lines += _folded(f"{counted(len(rows), 'number')} behind them, not judged", _table(entry, rows))
-    elif rows:
-        lines += [*_table(entry, rows), ""]
-    lost = [finding for finding in result.findings if not finding.measured]
-    return [*lines, *(_folded(not_on_record(lost), _reasons(lost)) if lost else [])]
+    judged.sort(key=lambda finding: _FIRST.index(finding.verdict or "undecided"))
+    return judged or measured
 
 
-def _fits(result: Result) -> list[str]:
-    """How well the runs fit, in a line that unfolds to a table; nothing where there is no run."""
-    if not any(fit.seeds for fit in result.fits):
-        return []
-    heads, rows = fit_rows(result.fits, len(result.seeds))
-    blocks = [markdown_table(heads, rows)] if rows else []
-    blocks += [[line] for line in without_fit(result.fits)]
-    lines = [line for block in blocks for line in (*block, "")][:-1]
-    return _folded(f"The runs and their fit: {fit_summary(result.fits)}", lines)
-
-
-def not_on_record(findings: Sequence[Finding]) -> str:
-    """`Not on record: 16 sentences, 26 numbers`."""
-    sentences = sum(finding.verdict is not None for finding in findings)
-    counts = {"sentence": sentences, "number": len(findings) - sentences}
-    return f"Not on record: {', '.join(counted(count, word) for word, count in counts.items() if count)}"
-
-
-def _reasons(findings: Sequence[Finding]) -> list[str]:
-    """What was not measured, by why."""
-    by_reason: dict[str, list[str]] = {}
-    for finding in findings:
-        by_reason.setdefault(finding.note, []).append(finding.what)
-    lists = ((reason, "; ".join(dict.fromkeys(names))) for reason, names in by_reason.items())
-    return [f"- {f'{reason}: ' if reason else ''}{names}." for reason, names in lists]
-
-
-def _folded(title: str, lines: Sequence[str]) -> list[str]:
-    return [f"<details><summary>{title}</summary>", "", *lines, "", "</details>", ""]
+def _links(result: Result, results: str) -> str:
+    """Where the rest is."""
+    sentences = sum(finding.verdict is not None for finding in result.findings)
+    numbers = len(result.findings) - sentences
+    counts = [counted(sentences, "sentence")] * (sentences > 0) + [counted(numbers, "number")] * (numbers > 0)
+    if runs := sum(fit.seeds for fit in result.fits):
+        counts.append(counted(runs, "run"))
+    stem = f"{results}/{file_name(result.id)}"
+    return f"All {', '.join(counts)}: [table]({stem}.csv), [with fits and settings]({stem}.json)."
 
 
 def _table(entry: Entry, findings: Sequence[Finding]) -> list[str]:
     """Findings as a table, without the columns in which nothing stands."""
     same_data = entry.kind in ("theory", "illustration") or any(finding.tolerance is not None for finding in findings)
-    heads = ["", "paper" if same_data else "paper, its data", "ours", "tolerance", "verdict", "± 95 %", "note"]
+    heads = ["", "paper" if same_data else "paper, its data", "ours", "verdict"]
     rows = [
         [
             finding.what,
             finding.paper,
             finding.ours,
-            "" if finding.tolerance is None else f"{finding.tolerance:g}",
             "**contradicted**" if finding.verdict == "contradicted" else finding.verdict or "",
-            "" if finding.detectable is None else f"{finding.detectable:g}",
-            _note(finding),
         ]
         for finding in findings
     ]
     kept = [place for place in range(len(heads)) if place == 0 or any(row[place] for row in rows)]
     return markdown_table([heads[place] for place in kept], [[row[place] for place in kept] for row in rows])
-
-
-def _note(finding: Finding) -> str:
-    if finding.alone not in (None, "undecided"):
-        return f"{finding.note}; by the interval alone: {finding.alone}"
-    return finding.note
 
 
 def _not_run(entry: Entry) -> list[str]:
@@ -163,22 +114,4 @@ def _not_run(entry: Entry) -> list[str]:
         lines = [f"**Not run yet.** The paper's own experiment needs {entry.needs}."]
     if entry.recipe:
         lines += [f"The recipe for it: `{recipe_command(entry)}`."]
-    if entry.values:
-        lines += ["", f"The paper: {'; '.join(f'{name} {value:.10g}' for name, value in entry.values.items())}."]
     return lines
-
-
-def _covers(entry: Entry, result: Result) -> bool:
-    """Whether every number of the paper's table stands in the findings."""
-    names = {finding.what for finding in result.findings}
-    return all(
-        f"{row}, {column}" in names
-        for row, numbers in entry.rows.items()
-        for column, number in zip(entry.columns, numbers, strict=True)
-        if not math.isnan(number)
-    )
-
-
-def _printed(entry: Entry) -> list[str]:
-    rows = [[name, *("" if math.isnan(n) else f"{n:.10g}" for n in numbers)] for name, numbers in entry.rows.items()]
-    return _folded("The paper's numbers", markdown_table(["the paper prints", *entry.columns], rows))

@@ -1,16 +1,18 @@
-"""The pages of `docs/reproduction`: the catalogue and the results that lie there, side by side."""
+"""The pages of `docs/reproduction`: the catalogue and the results on record, side by side."""
 
 from __future__ import annotations
 
+import os
 from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
 
 from hypersphere_papers.catalogue import KINDS, Catalogue, Entry
-from hypersphere_papers.engine.item_section import item_section, markdown_table
+from hypersphere_papers.engine.item_details import markdown_table
+from hypersphere_papers.engine.item_section import WORDS, findings_csv, item_section
 from hypersphere_papers.engine.job import find_item
 from hypersphere_papers.engine.outcome import NOT_MEASURED
-from hypersphere_papers.engine.result_file import STATE_RULE, Result, read_results
+from hypersphere_papers.engine.result_file import STATE_RULE, Result, file_name, read_results
 from hypersphere_papers.engine.runner import missing
 from hypersphere_papers.engine.verdict import FITTED, MARGIN, VERDICTS
 
@@ -48,10 +50,9 @@ _RULE = (
     "- **MNIST and CIFAR-10** ([cifar.md](../results/cifar.md)): judged from runs on record, too, with nothing chosen "
     "on the test images.",
     "",
-    'Items that train have a line "The runs and their fit", which unfolds to a table: by setting the seeds, optimizer '
+    "Of items that train, `fits` of the JSON has by setting the seeds, optimizer "
     "steps, train accuracy (per cent of the training images, or of 5,000 of them, right without augmentation; the mean "
-    "and the lowest seed), the mean length ||x|| of their embeddings, and whether the runs fitted, did not or stopped. "
-    "Results from before this was kept have no such line.",
+    "and the lowest seed), the mean length ||x|| of their embeddings, and what stopped.",
     "",
     "Where one of several seeds stopped, the others are shown and the sentence stays undecided.",
     "",
@@ -59,20 +60,35 @@ _RULE = (
 
 
 def write_pages(folder: str | Path, catalogue: Catalogue) -> list[Path]:
-    """`index.md` and a page per paper, from the results in `folder`; pages that say the same are left alone."""
+    """`index.md`, a page per paper and a table per item, from the results in `folder`; equal files are left alone."""
     folder = Path(folder)
     results = read_results(folder)
-    pages = {"index": _index(catalogue, results)}
-    for paper in catalogue.papers:
-        pages[paper] = _paper(catalogue, paper, results)
+    there = (
+        folder / "results"
+    ).resolve()  # in the repository a link, which the web pages of a repository do not follow
+    texts = {folder / f"{name}.md": text for name, text in make_pages(catalogue, results, _link(there, folder)).items()}
+    texts |= {there / f"{file_name(name)}.csv": findings_csv(result) for name, result in results.items()}
     folder.mkdir(parents=True, exist_ok=True)
-    written = []
-    for name, text in pages.items():
-        path = folder / f"{name}.md"
+    for path, text in texts.items():
         if not path.is_file() or path.read_text(encoding="utf-8") != text:
             path.write_text(text, encoding="utf-8")
-        written.append(path)
-    return written
+    return list(texts)
+
+
+def _link(there: Path, folder: Path) -> str:
+    return Path(os.path.relpath(there, folder.resolve())).as_posix()
+
+
+def make_pages(catalogue: Catalogue, results: Mapping[str, Result], link: str) -> dict[str, str]:
+    """The text of `index` and of the page of each paper.
+
+    Args:
+        catalogue: of all items.
+        results: by id.
+        link: to the folder of their files, from the pages.
+    """
+    pages = {"index": _index(catalogue, results)}
+    return pages | {paper: _paper(catalogue, paper, results, link) for paper in catalogue.papers}
 
 
 def state(entry: Entry, result: Result | None) -> str:
@@ -88,8 +104,10 @@ def _index(catalogue: Catalogue, results: Mapping[str, Result]) -> str:
     lines = [
         "# Every figure and table of the five papers",
         "",
-        "Assembled by `hypersphere reproduce --pages --out docs/reproduction` from the catalogue and from the results "
-        "that `hypersphere reproduce ID --out docs/reproduction` wrote. What was not run is said to be so.",
+        "Made by `hypersphere reproduce --pages --out docs/reproduction` from the catalogue and from the results "
+        "that `hypersphere reproduce ID --out docs/reproduction` wrote. What was not run is said to be so. An item has "
+        f"at most {WORDS} words on its page; where its table has not all rows, the contradicted ones come first, then "
+        "those that held. All rows, with intervals, tolerances and notes, are a table beside it.",
         "",
         *(f"- **{kind}**: {_KIND_TEXT[kind]}." for kind in KINDS),
         "",
@@ -135,11 +153,11 @@ def _counts(catalogue: Catalogue, results: Mapping[str, Result]) -> list[list[st
     return [*rows, ["all", *total]]
 
 
-def _paper(catalogue: Catalogue, paper: str, results: Mapping[str, Result]) -> str:
+def _paper(catalogue: Catalogue, paper: str, results: Mapping[str, Result], link: str) -> str:
     about = catalogue.papers[paper]
     lines = [f"# {about.short}", "", f"{about.title}. [All papers](index.md).", ""]
     for entry in catalogue.select(paper=paper):
-        lines += item_section(entry, results.get(entry.id))
+        lines += item_section(entry, results.get(entry.id), link)
     return "\n".join(lines).rstrip("\n") + "\n"
 
 
