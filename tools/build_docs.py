@@ -12,6 +12,7 @@ import first_picture
 import guide_pictures
 import numpy as np
 import recipe_keys
+import record_tables
 import rooms
 import torch
 
@@ -50,54 +51,6 @@ MARGINS: dict[str, Objective] = {
     "SphereFace-R v1, m = 1.5": SphereFaceR(margin=1.5, version=1),
     "SphereFace, m = 4: ψ(θ)": SphereFace(margin=4, anneal=None),
 }
-
-REAL_LOSSES = {
-    "softmax, optimizer.lr=0.1": "softmax",
-    "softmax, head.add={contrastive={weight=0.05,margin=1.0}}, train.sampler=identity,"
-    " train.images_per_identity=2, optimizer.lr=0.1": "softmax + contrastive",
-    "softmax, head.add={triplet={weight=0.05}}, train.sampler=identity, train.images_per_identity=2,"
-    " optimizer.lr=0.1": "softmax + triplet",
-    "softmax, head.add={center={weight=0.008}}, optimizer.lr=0.1": "softmax + center",
-    "modified_softmax, optimizer.lr=0.1": "modified softmax (m = 1)",
-    "normface, optimizer.lr=0.1": "NormFace",
-    "normface, head.add={c_contrastive={weight=0.01}}, optimizer.lr=0.1": "NormFace + C-contrastive",
-    "ampface, optimizer.lr=0.02": "AmpFace",
-    "l_softmax, head.margin=4, optimizer.lr=0.1": "L-Softmax, m = 4",
-    "sphereface, head.margin=2, optimizer.lr=0.1": "SphereFace, m = 2",
-    "sphereface, head.margin=3, optimizer.lr=0.1": "SphereFace, m = 3",
-    "sphereface, optimizer.lr=0.1": "SphereFace, m = 4",
-    "sphereface_r, optimizer.lr=0.1": "SphereFace-R v0",
-    "arcface, optimizer.lr=0.1": "ArcFace",
-    "cosface, optimizer.lr=0.02": "CosFace",
-    "lm_softmax, optimizer.lr=0.02": "LM-Softmax",
-    "sphereface2, optimizer.lr=0.1": "SphereFace2-C, t = 3",
-    "sphereface2, head.margin_type=a, optimizer.lr=0.1": "SphereFace2-A, t = 3",
-    "sphereface2, head.margin_type=m, optimizer.lr=0.1": "SphereFace2-M, t = 3",
-    "sphereface2, head.balance=0.7, head.power=5.0, optimizer.lr=0.1": "SphereFace2-C, t = 5",
-}
-"""Cells of docs/results/losses.md, and what they are called there."""
-
-_DEEP = ", data.most_images=560, train.epochs=48.0, schedule.milestones=[28,40], optimizer.lr="
-DEEP_LOSSES = {
-    f"{cell}{_DEEP}{lr}": title
-    for cell, lr, title in (
-        ("softmax", 0.1, "softmax"),
-        ("modified_softmax", 0.1, "modified softmax (m = 1)"),
-        ("normface", 0.1, "NormFace"),
-        ("ampface, head.prototype_norm=1.0", 0.02, "AmpFace"),
-        ("sphereface, head.margin=2", 0.1, "SphereFace, m = 2"),
-        ("sphereface, head.margin=3", 0.1, "SphereFace, m = 3"),
-        ("sphereface", 0.1, "SphereFace, m = 4"),
-        ("sphereface_r", 0.02, "SphereFace-R v0"),
-        ("arcface", 0.02, "ArcFace"),
-        ("cosface, head.prototype_norm=1.0", 0.02, "CosFace"),
-        ("lm_softmax, head.prototype_norm=1.0", 0.02, "LM-Softmax"),
-        ("sphereface2", 0.1, "SphereFace2-C, t = 3"),
-        ("sphereface2, head.margin_type=a", 0.1, "SphereFace2-A, t = 3"),
-        ("sphereface2, head.margin_type=m", 0.1, "SphereFace2-M, t = 3"),
-    )
-}
-"""The same on the 560 people with most images."""
 
 REAL_FACES = {
     f"real/ladder/{name}": title
@@ -280,8 +233,8 @@ PICTURES = {
     "pocket-faces": draw_pocket_faces,
     "augmentation": draw_augmentation,
     "spheres": draw_spheres,
-    "real-losses": lambda: draw_real_runs(REAL_LOSSES, "losses"),
-    "real-losses-deep": lambda: draw_real_runs(DEEP_LOSSES, "losses"),
+    "real-losses": lambda: draw_real_runs(record_tables.LOSSES, "losses"),
+    "real-losses-deep": lambda: draw_real_runs(record_tables.DEEP_LOSSES, "losses"),
     "real-faces": lambda: draw_real_runs(REAL_FACES, "faces"),
     "real-faces-roc": draw_real_faces_roc,
     "real-sphereface2": draw_real_sphereface2,
@@ -293,8 +246,9 @@ PICTURES = {
 
 
 def main() -> None:
-    """Write the table of recipe keys, then draw all pictures."""
+    """Write the tables of recipe keys and of runs on record, then draw all pictures."""
     recipe_keys.main()
+    record_tables.main()
     rooms.main()
     torch.set_num_threads(1)
     for name, draw in PICTURES.items():
