@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from hypersphere.reproduce.outcome import Outcome, checked
 
 import hypersphere as hs
 from hypersphere.backbones import create_backbone
@@ -17,7 +18,6 @@ from hypersphere.data.formats import ListSource
 from hypersphere.evaluation.embed_files import Engine
 from hypersphere.models import Contract, load_model, save_model
 from hypersphere.pocket import PocketFaces
-from hypersphere.reproduce.outcome import Outcome, checked
 from hypersphere.service import ServeOptions, ServiceSettings
 from tests.cli.test_evaluate import CONTRACT
 from tests.models.networks import linear_onnx, randomize
