@@ -240,7 +240,7 @@ def test_shards(tmp_path: Path) -> None:
     assert same_images(copy, source)
     with pytest.raises(ValueError, match="gap"):
         TarSource(make_tar(tmp_path / "one.tar", samples(a=1)))
-    with pytest.raises(ValueError, match="shard_size=0 must be at least 1"):
+    with pytest.raises(ValueError, match="shard_size=0 must be an integer of at least 1"):
         write_tar(source, tmp_path / "other", shard_size=0)
     with pytest.raises(ValueError, match="shards exists already"):
         write_tar(source, tmp_path / "shards", shard_size=4)

@@ -202,7 +202,9 @@ def pack(options: argparse.Namespace) -> Results:
         raise ValueError(f"{options.out}: OUT ends in .rec or .tar, or is the name of a folder of shards")
     if suffix == ".tar" and shard_size is not None:
         raise ValueError(f"{options.out}: with --shard-size OUT is a folder, not a .tar")
-    return _write(options, format="tar", shard_size=None if suffix == ".tar" else shard_size or 10_000)
+    return _write(
+        options, format="tar", shard_size=None if suffix == ".tar" else 10_000 if shard_size is None else shard_size
+    )
 
 
 def convert(options: argparse.Namespace) -> Results:
@@ -240,10 +242,11 @@ def overlap(options: argparse.Namespace) -> Results:
         from hypersphere.core.read_arrays import read_npy
 
         means = [read_npy(path) for path in options.embeddings]
+        pairs = hs.data.similar_identities(means[0], means[1], options.threshold)
         names: list[Any] = [range(len(each)) for each in means]
     else:
         names, means = _mean_embeddings(options)
-    pairs = hs.data.similar_identities(means[0], means[1], options.threshold)
+        pairs = hs.data.similar_identities(means[0], means[1], options.threshold)
     of = f" (of {len(names[0]):,} and {len(names[1]):,} identities)" if options.model else ""
     print(f"{len(pairs):,} pairs of identities with a cosine of at least {options.threshold:g}{of}")
     for i, j, cosine in pairs:

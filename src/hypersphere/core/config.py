@@ -34,7 +34,9 @@ def load_toml(path: str | Path, replaced: Replaced = lambda *_: (), children: tu
     data = read_bounded(path, _BYTES, "TOML")
     try:
         table = _parse(data.decode("utf-8"))
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+    except UnicodeDecodeError as error:
+        raise ValueError(f"{path}: byte {error.start} is not UTF-8 text; expected TOML") from None
+    except tomllib.TOMLDecodeError as error:
         raise ValueError(f"{path}: not valid TOML: {error}") from None
     except ValueError as error:
         raise ValueError(f"{path}: {error}") from None

@@ -30,6 +30,8 @@ def center_cosines(embeddings: npt.NDArray[np.floating], labels: Labels) -> npt.
         raise ValueError(
             f"embeddings have shape {wide.shape} and labels {np.shape(labels)}; expected (N, dim) and (N,)"
         )
+    if np.asarray(labels).dtype.kind not in "iu":
+        raise ValueError(f"labels have dtype {np.asarray(labels).dtype}; they must be integers")
     norms = np.linalg.norm(wide, axis=1, keepdims=True)
     bad = np.flatnonzero(~np.isfinite(norms[:, 0]) | (norms[:, 0] == 0))
     if len(bad):

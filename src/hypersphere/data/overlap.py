@@ -68,9 +68,10 @@ def _unit(name: str, embeddings: npt.NDArray[Any]) -> npt.NDArray[np.float32]:
     if embeddings.ndim != 2 or not np.issubdtype(embeddings.dtype, np.floating):
         raise ValueError(f"{name} is {embeddings.dtype} {embeddings.shape}; expected floating (identities, dim)")
     wide = embeddings.astype(np.float64)
-    norms = np.linalg.norm(wide, axis=1, keepdims=True)
+    with np.errstate(over="ignore"):
+        norms = np.linalg.norm(wide, axis=1, keepdims=True)
     bad = np.flatnonzero(~np.isfinite(norms[:, 0]) | (norms[:, 0] == 0))
     if len(bad):
-        raise ValueError(f"{name}: the embedding of identity {bad[0]} is zero, NaN or infinite")
+        raise ValueError(f"{name}: the embedding of identity {bad[0]} is zero, NaN, infinite or too long")
     unit: npt.NDArray[np.float32] = (wide / norms).astype(np.float32)
     return unit

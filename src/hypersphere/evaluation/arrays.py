@@ -17,6 +17,8 @@ Array = npt.NDArray[Any]
 def finite_scores(name: str, values: npt.ArrayLike) -> Array:
     """A list of finite numbers; float32 stays float32, everything else becomes float64."""
     scores = np.asarray(values)
+    if scores.dtype.kind not in "biuf":
+        raise ValueError(f"{name} have dtype {scores.dtype}; they must be real numbers")
     if scores.dtype != np.float32:
         scores = scores.astype(np.float64)
     if scores.ndim != 1:
@@ -43,7 +45,10 @@ def finite_rows(name: str, values: npt.ArrayLike, dim: int | None = None) -> Arr
         raise ValueError(f"{name} has shape {rows.shape}; it must be (rows, dim), neither of them 0")
     if dim is not None and rows.shape[1] != dim:
         raise ValueError(f"{name} has dimension {rows.shape[1]}; it must be {dim}")
-    rows = rows.astype(np.float32, copy=False)
+    if rows.dtype.kind not in "biuf":
+        raise ValueError(f"{name} has dtype {rows.dtype}; it must hold real numbers")
+    with np.errstate(over="ignore"):
+        rows = rows.astype(np.float32, copy=False)
     for start in range(0, len(rows), 8192):
         finite = np.isfinite(rows[start : start + 8192]).all(axis=1)
         if not finite.all():

@@ -128,6 +128,8 @@ def concatenated(parts: Sequence[Embeddings], *, unit: bool = False) -> Embeddin
         unit: bring each part to length 1 first, so that all models count the same: the cosine of two such images is
             the mean of the models' cosines.
     """
+    if not parts:
+        raise ValueError("parts is empty; it must hold at least one set of embeddings")
     known = np.all([part.find(parts[0].names) >= 0 for part in parts], axis=0)
     names = [name for name, everywhere in zip(parts[0].names, known.tolist(), strict=True) if everywhere]
     if not names:

@@ -22,6 +22,8 @@ def norm(x: Tensor, eps: float = EPS) -> Tensor:
 
     Vectors so long that their squares overflow are measured after division by their largest entry. In float32 at least.
     """
+    if x.ndim and not x.shape[-1]:
+        raise ValueError(f"vectors have shape {tuple(x.shape)}; their last dimension must not be 0")
     wide = x.to(torch.promote_types(x.dtype, torch.float32))
     size = wide.detach().abs().amax(-1, keepdim=True).clamp(min=1.0)
     scaled = wide / size

@@ -158,7 +158,7 @@ def cluster_quality(groups: npt.ArrayLike, people: npt.ArrayLike) -> ClusterQual
 
 def members_of(groups: Ints) -> list[list[int]]:
     """The faces of each group."""
-    found: list[list[int]] = [[] for _ in range(int(groups.max()) + 1)]
+    found: list[list[int]] = [[] for _ in range(int(groups.max(initial=-1)) + 1)]
     for face, group in enumerate(groups.tolist()):
         found[group].append(face)
     return found

@@ -73,6 +73,8 @@ def fit_llr(genuine: npt.ArrayLike, impostors: npt.ArrayLike, curve: Roc, *, pri
     """
     check_range("prior", prior, 1e-9, 1 - 1e-9)
     own, others = (np.asarray(scores, dtype=np.float64) for scores in (genuine, impostors))
+    if own.ndim != 1 or others.ndim != 1 or not len(own) or not len(others):
+        raise ValueError(f"genuine {own.shape} and impostors {others.shape} must be two lists of scores, not empty")
     low, high = -math.log(len(own) + 1), math.log(len(others) + 1)
     least, most = float(own.min()), float(others.max())
     if least > most:

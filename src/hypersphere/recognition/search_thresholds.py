@@ -102,6 +102,8 @@ def calibrate_searches(
         replicates, seed: of the bootstrap over people and galleries, and of the galleries.
         progress: called as `progress(done, total)` in galleries.
     """
+    if person.ndim != 1 or not len(person) or unit.ndim != 2 or len(unit) != len(person):
+        raise ValueError(f"unit {unit.shape} and person {person.shape} must be (images, dim) and (images,), not empty")
     count = int(person.max()) + 1
     sizes = gallery_sizes(count) if count > 2 else []
     found: list[SearchThreshold] = []

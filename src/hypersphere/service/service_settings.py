@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 
 from hypersphere.core import check_integer, check_positive
 
+_MOST_PORT = 65535
 MIN_TOKEN = 16
 """Characters that a token needs at least: shorter ones can be guessed."""
 
@@ -50,6 +51,8 @@ class ServiceSettings:
         for name in ("body_seconds", "lockout_seconds", "gallery_seconds"):
             check_positive(name, getattr(self, name))
         check_integer("failures", self.failures, 0)
+        if check_integer("port", self.port, 0) > _MOST_PORT:
+            raise ValueError(f"port={self.port} must be at most {_MOST_PORT}")
         if self.rate:
             check_positive("rate", self.rate)
         if self.token and (len(self.token) < MIN_TOKEN or not self.token.isascii() or not self.token.isprintable()):

@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from hypersphere.core import Reporter
+from hypersphere.core import Reporter, check_integer
 from hypersphere.geometry import angle_between, class_margin, normalize, sample_margins
 from hypersphere.heads import create_head
 
@@ -94,7 +94,7 @@ def solve_toy(
         >>> round(solve_toy(TOY_LOSSES[3], steps=1000).class_margin_degrees, 2)
         74.47
     """
-    generator = torch.Generator().manual_seed(seed)
+    generator = torch.Generator().manual_seed(check_integer("seed", seed, 0))
     head = create_head(loss.name, dim=dim, num_classes=num_classes, engine="dense", **loss.options)
     nn.init.normal_(head.weight, generator=generator)
     labels = torch.arange(num_classes).repeat_interleave(samples_per_class)

@@ -13,7 +13,7 @@ from typing import BinaryIO
 import numpy as np
 import numpy.typing as npt
 
-from hypersphere.core import Reporter, Staged, parse_integer, staged_folder
+from hypersphere.core import Reporter, Staged, check_integer, parse_integer, staged_folder
 from hypersphere.data.file_access import ByteFile, is_image_name
 from hypersphere.data.formats.folder import SPLITS, folder_names, stored_images
 from hypersphere.data.formats.list_file import label_names
@@ -211,8 +211,7 @@ def write_tar(
         with Staged() as stage:
             _write_archive(stage, path, samples)
         return [path]
-    if shard_size < 1:
-        raise ValueError(f"shard_size={shard_size} must be at least 1")
+    check_integer("shard_size", shard_size, 1)
     names = [f"shard-{number:06d}.tar" for number in range(-(-len(source) // shard_size))]
     with staged_folder(path) as folder:
         for name in names:

@@ -45,6 +45,8 @@ def all_pairs(unit: npt.ArrayLike, identities: npt.ArrayLike) -> tuple[npt.NDArr
         identities: (N,) whole numbers: whose image each is; the people of the answer are numbered from 0.
     """
     rows = finite_rows("unit", unit).astype(np.float32)
+    if len(rows) < 2:
+        raise ValueError("unit has one row; two images at least are needed, to be compared")
     _, person = np.unique(labels_for("identities", identities, len(rows)), return_inverse=True)
     left, right = np.triu_indices(len(rows), 1)
     scores = np.concatenate([rows[place + 1 :] @ rows[place] for place in range(len(rows) - 1)])

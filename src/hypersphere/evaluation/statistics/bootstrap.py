@@ -124,6 +124,8 @@ def bootstrap_mean(
         seed: of the draws.
     """
     numbers: Array = np.asarray(values, dtype=np.float64)
+    if numbers.ndim != 1 or not len(numbers):
+        raise ValueError(f"values have shape {numbers.shape}; they must be a list of at least one number")
     people = np.arange(len(numbers)) if subjects is None else labels_for("subjects", subjects, len(numbers))
     _, member = np.unique(people, return_inverse=True)
     sums, counts = np.bincount(member, weights=numbers), np.bincount(member)
