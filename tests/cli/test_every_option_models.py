@@ -1,18 +1,16 @@
-"""Options of commands about models and theory that no story of the other tests needs: each has an effect."""
+"""Options of commands about models that no story of the other tests needs: each has an effect."""
 
 import json
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
-from hypersphere.reproduce.outcome import Outcome, checked
 
 import hypersphere as hs
 from hypersphere.backbones import create_backbone
-from hypersphere.cli import main, theory
+from hypersphere.cli import main
 from hypersphere.data import write_source
 from hypersphere.data.formats import ListSource
 from hypersphere.evaluation.embed_files import Engine
@@ -47,23 +45,6 @@ def test_advise_judges_every_margin_at_a_scale(capsys: Capture) -> None:
         "scale": 48, "m0": 1.1, "m1": 1.2, "m2": 0.1, "m3": 0.2,
     }  # fmt: skip
     assert found["advice"]["setting"]["scale"] == 48
-
-
-@pytest.mark.parametrize("name", theory.ITEMS)
-def test_every_item_of_theory_writes_where_asked(name: str, here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    theorem = hs.reproduce.THEOREMS[name]
-    drawn = Outcome(findings=[checked("one", "1", held=True)], figures={name: lambda: hs.plots.new_figure(1, 1)})
-    monkeypatch.setitem(hs.reproduce.THEOREMS, name, replace(theorem, compute=lambda: drawn, in_parts=False))
-    assert main(["theory", name, "--out", "elsewhere"]) == 0
-    assert sorted(path.name for path in Path("elsewhere").iterdir()) == [f"{name}.png", f"{name}.svg"]
-
-
-def test_the_toy_begins_by_its_seed(here: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(theory, "is_installed", lambda _: False)  # pictures take longer than all else
-    monkeypatch.setattr(hs.theory, "TOY_LOSSES", hs.theory.TOY_LOSSES[:1])
-    words = ["theory", "toy", "--steps", "2", "--out", "toy", "--seed"]
-    one, again, other = (document(capsys, *words, seed)["losses"] for seed in ("1", "1", "2"))
-    assert one == again != other
 
 
 def test_embed_by_a_contract_elsewhere_and_by_format(here: Path, capsys: Capture) -> None:
