@@ -10,7 +10,7 @@ ROOT = Path(__file__).parents[1]
 
 
 def test_what_augmentation_costs_is_on_record() -> None:
-    page = (ROOT / "docs" / "performance.md").read_text()
+    page = (ROOT / "docs" / "training-speed.md").read_text()
     rounds = defaultdict(list)
     for row in csv.DictReader((ROOT / "benchmarks" / "results" / "augmented_steps.csv").read_text().splitlines()):
         rounds[row["network_compiled"], row["pixels"]].append(row)

@@ -121,8 +121,8 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
                 lines[setting.measure][key] = record
     for measure, records in lines.items():
         file = RecordFile(place / FILES[measure])
-        file.records = records
-        file.add(next(iter(records.values())))
+        for record in records.values():
+            file.add(record)
     write_nobody(place)
     return place
 

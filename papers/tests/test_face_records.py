@@ -233,8 +233,8 @@ def searched_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
             record = search_record(setting, seed, 0.9 if ours else 0.3)
             lines[record.recipe] = record
     file = RecordFile(folder / SEARCHES)
-    file.records = lines
-    file.add(next(iter(lines.values())))
+    for record in lines.values():
+        file.add(record)
     images = np.array([2, 2, 3, 5, 9, 40, 300], dtype=np.int16)
     np.savez_compressed(folder / SUBJECTS, images=images, **subjects())  # type: ignore[arg-type]
     return folder
@@ -311,9 +311,7 @@ def test_what_is_said_of_training_from_scratch_is_judged(folder: Path, tmp_path:
         for seed in (0, 1):
             arrays = search_record(setting, seed, 0.5).arrays
             numbers = {"first loss": 5.3, "last loss": 4.7}
-            searches.records[run_key(setting.recipe(seed))] = run_record(
-                setting, seed, 2.0, arrays=arrays, numbers=numbers
-            )
+            searches.add(run_record(setting, seed, 2.0, arrays=arrays, numbers=numbers))
     searches.add(run_record(SOFTMAX, 0, 2.0))
     result = run_entry(entry, tmp_path / "out", RunOptions(data=folder, seeds=(0, 1)))
     found = {finding.what: finding for finding in result.findings}
@@ -347,7 +345,7 @@ def test_tuned_networks_are_judged_from_the_record(folder: Path, tmp_path: Path)
             for seed in (0, 1):
                 few = {which: StoredArray.of(np.arange(count) < 10) for which, count in PAIRS.items()}
                 arrays = {f"{which} {how}": few[which] for how in ("inner", "euclidean") for which in PAIRS}
-                searches.records[run_key(setting.recipe(seed))] = run_record(setting, seed, 4.0, arrays=arrays)
+                searches.add(run_record(setting, seed, 4.0, arrays=arrays))
     searches.add(run_record(SOFTMAX, 0, 2.0))
     judged: dict[str, Finding] = {}
     for name in ("normface/fig8", "normface/table1", "normface/table4"):

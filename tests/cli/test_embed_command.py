@@ -103,7 +103,7 @@ def test_without_pyarrow_parquet_says_how_to_get_it(
     monkeypatch.setitem(sys.modules, "pyarrow", None)
     monkeypatch.delitem(sys.modules, "pyarrow.parquet", raising=False)
     assert embed("people", "table.parquet") == 1
-    assert "writing .parquet needs pyarrow: pip install" in capsys.readouterr().err
+    assert "pip install '.[parquet]'" in capsys.readouterr().err
     assert not list(here.glob(".*"))
 
 
@@ -218,7 +218,7 @@ def test_ray_writes_the_file_of_one(here: Path) -> None:
 def test_without_ray_it_says_how_to_get_it(here: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "ray", None)
     assert embed("people", "faces.npy", "--engine", "ray") == 1
-    assert "--engine ray needs ray: pip install" in capsys.readouterr().err
+    assert "--engine ray needs ray: in a checkout" in capsys.readouterr().err
     assert not list(here.glob(".*"))
 
 

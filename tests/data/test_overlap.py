@@ -51,7 +51,7 @@ def test_embeddings_that_cannot_be_compared() -> None:
         (good, np.eye(4), 0.5, "of 3 and of 4 dimensions"),
         (good[0], good, 0.5, r"first is float64 \(3,\); expected floating \(identities, dim\)"),
         (good, good.astype(int), 0.5, "second is int64"),
-        (good, np.zeros((2, 3)), 0.5, "second: the embedding of identity 0 is zero, NaN or infinite"),
+        (good, np.zeros((2, 3)), 0.5, "second: the embedding of identity 0 is zero, NaN, infinite or too long"),
         (np.array([[1.0, np.nan, 0.0]]), good, 0.5, "first: the embedding of identity 0"),
         (good, good, 1.5, "threshold=1.5 must be between -1 and 1"),
     ]:

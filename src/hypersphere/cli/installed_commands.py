@@ -6,6 +6,8 @@ import sys
 from importlib.metadata import EntryPoint, entry_points
 from typing import Any
 
+from hypersphere.core import PAPERS_HINT
+
 ENTRY_POINTS = "hypersphere.commands"
 """An entry point `NAME = "package.module:function"` names the function that declares `hypersphere NAME`.
 
@@ -25,10 +27,7 @@ def add_installed_commands(commands: Any) -> None:
         _add(commands, point)
     for name, about in _PAPERS.items():
         if name not in commands.choices:
-            problem = (
-                f"`hypersphere {name}` is part of hypersphere-papers, which is not installed; "
-                "from a checkout: pip install ./papers"
-            )
+            problem = f"`hypersphere {name}` is part of {PAPERS_HINT}"
             commands.add_parser(name, help=about, description=problem).set_defaults(problem=problem)
 
 

@@ -16,7 +16,7 @@ from hypersphere.core.checks import (
 from hypersphere.core.config import as_table, build, digest, load_toml, overlay, override, to_toml, to_value
 from hypersphere.core.device import choose_device
 from hypersphere.core.errors import Failure
-from hypersphere.core.extras import extra_folder, import_extra, install_hint, is_installed
+from hypersphere.core.extras import PAPERS_HINT, extra_folder, import_extra, install_hint, is_installed
 from hypersphere.core.files import (
     Staged,
     bytes_digest,
@@ -44,6 +44,7 @@ from hypersphere.core.sealed import SEAL, read_sealed, seal_of, sealed_text
 
 __all__ = [
     "INT64_MAX",
+    "PAPERS_HINT",
     "SEAL",
     "Failure",
     "Parts",

@@ -29,6 +29,7 @@ EXTRAS = {
     "wandb": ("wandb", "wandb"),
 }
 """By the name one imports: the extra that brings the package, and what the package is called."""
+PAPERS_HINT = "hypersphere-papers, which is not installed; from a checkout: pip install ./papers"
 
 
 def is_installed(package: str) -> bool:
