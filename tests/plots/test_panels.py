@@ -1,9 +1,12 @@
 """Panels of curves and regions of classes."""
 
+import math
+from pathlib import Path
+
 import numpy as np
 import numpy.typing as npt
 
-from hypersphere.plots import Line, Panel, draw_panels, draw_plane_regions, draw_sphere_regions
+from hypersphere.plots import Line, Panel, draw_panels, draw_plane_regions, draw_sphere_regions, save_figure
 
 
 def test_panels_hold_their_curves_labels_and_marks() -> None:
@@ -49,3 +52,10 @@ def test_sphere_regions_show_the_side_of_the_viewer() -> None:
     assert top[2] > top[0]
     assert np.ptp(bottom) < 0.01
     assert (corner == 1).all()
+
+
+def test_logarithmic_panels_of_nothing_measured_are_drawn(tmp_path: Path) -> None:
+    nothing = Line("not measured", [0.001, 0.01], [math.nan, math.nan])
+    figure = draw_panels([Panel("empty", "x", "y", [nothing], log_x=True, log_y=True)])
+    save_figure(figure, tmp_path / "empty.png")
+    assert (tmp_path / "empty.png").stat().st_size > 0

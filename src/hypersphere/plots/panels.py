@@ -68,6 +68,12 @@ def draw_panels(panels: Sequence[Panel], *, columns: int = 4, width: float = 3.6
     return figure
 
 
+def _has_positive(values: npt.ArrayLike, others: npt.ArrayLike) -> bool:
+    """Whether some point that is drawn has a positive value."""
+    ours = np.asarray(values, float)
+    return bool(np.any((ours > 0) & np.isfinite(ours) & np.isfinite(np.asarray(others, float))))
+
+
 def _draw(axes: Any, panel: Panel) -> None:
     for number, line in enumerate(panel.lines):
         color = COLORS[number % len(COLORS)]
@@ -78,9 +84,10 @@ def _draw(axes: Any, panel: Panel) -> None:
             axes.fill_between(np.asarray(line.x), line.low, line.high, color=color, alpha=0.2, linewidth=0)
     for label, at in panel.marks.items():
         axes.axvline(at, color="black", linestyle="--", linewidth=1, label=label)
-    if panel.log_x:
+    # A panel of nothing measured has no positive value, which a logarithmic axis cannot be drawn without.
+    if panel.log_x and any(_has_positive(line.x, line.y) for line in panel.lines):
         axes.set_xscale("log")
-    if panel.log_y:
+    if panel.log_y and any(_has_positive(line.y, line.x) for line in panel.lines):
         axes.set_yscale("log")
     axes.set(title=panel.title, xlabel=panel.x_label, ylabel=panel.y_label)
     low, high = panel.y_range
