@@ -246,7 +246,7 @@ class SqliteGallery(Gallery):
     def _forget_memory(self) -> None:
         self._rows = ExactSearch(self.dim)
         self._seqs = np.empty(0, np.int64)
-        self._seen = (0, 0)
+        self._seen: tuple[int, int] | None = (0, 0)
 
     def _state(self, sql: sqlite3.Connection) -> tuple[int, int]:
         """The numbers of the last template and of the last removal: they tell one state of the gallery from another."""
@@ -267,20 +267,26 @@ class SqliteGallery(Gallery):
         now = self._state(sql)
         if now == self._seen:
             return
+        if self._seen is None:
+            self._forget_memory()
+        seen = self._seen or (0, 0)
+        # Until the end no state is seen: whatever interrupts this, the next call begins with an empty memory.
+        self._seen = None
         gone = sql.execute(
             "SELECT seq FROM removed WHERE n > ? AND seq <= ? AND seq NOT IN (SELECT seq FROM templates)",
-            (self._seen[1], self._seen[0]),
+            (seen[1], seen[0]),
         ).fetchall()
         if gone:
             self._rows.remove(self._positions(np.array(gone, np.int64)[:, 0]))
             if 2 * self._rows.removed > self._rows.size:
                 self._forget_memory()
-        if self._seen[0] == 0:
+                seen, self._seen = (0, 0), None
+        if seen[0] == 0:
             self._rows.reserve(sql.execute("SELECT count(*) FROM templates").fetchone()[0])
         newer = f"SELECT {COLUMNS}, digest, seq FROM templates WHERE seq > ? ORDER BY seq"
         damaged, seqs = [], [self._seqs]
         with texts_as_bytes(sql):
-            rows = sql.execute(newer, (self._seen[0],))
+            rows = sql.execute(newer, (seen[0],))
             while batch := rows.fetchmany(_BATCH):
                 whole = [row for row in batch if is_whole(row[:-1], self.dim)]
                 if len(whole) < len(batch):
