@@ -1,11 +1,13 @@
 """Others' weights: each layout has their key names and shapes, and computes what their network computes."""
 
 import dataclasses
+import zipfile
 from collections import OrderedDict
 from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
+import onnx
 import pytest
 import safetensors.torch
 import torch
@@ -14,6 +16,7 @@ from torch import Tensor
 from hypersphere.backbones import create_backbone
 from hypersphere.models import PRESETS, Contract, import_model, import_prototypes, load_model, load_prototypes
 from hypersphere.models.import_layouts import LAYOUTS
+from hypersphere.training.checkpoints import load_weights
 from tests.models import peers
 from tests.models.networks import linear_onnx
 from tests.mutate import attempt, mutations
@@ -203,6 +206,89 @@ def test_what_holds_more_than_tensors_is_not_loaded(tmp_path: Path) -> None:
     path.write_bytes(b"nothing of torch")
     with pytest.raises(ValueError, match=r"theirs\.ckpt: no file of weights .*cut short"):
         import_model(path, out, PRESETS["adaface"])
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")  # torch, of quantized and nested tensors
+def test_weights_that_are_not_plain_numbers_are_refused(tmp_path: Path) -> None:
+    path, out = tmp_path / "theirs.pth", tmp_path / "ours.safetensors"
+    ones = torch.ones(4, 4)
+    for value, message in (
+        (torch.zeros(1).half().expand(10**9), r"is expanded: \(1000000000,\) of torch\.float16 from 2 bytes"),
+        (torch.zeros(1).expand(2 * 10**5, 10**5), r"is expanded: \(200000, 100000\)"),
+        (ones.to_sparse(), "is sparse_coo; expected a dense tensor"),
+        (torch.nested.nested_tensor([torch.ones(2), torch.ones(3)]), "is nested"),
+        (torch.empty(10**11, device="meta"), r"has no numbers \(device meta\)"),
+        (torch.quantize_per_tensor(ones, 0.1, 0, torch.qint8), r"is quantized \(torch\.qint8\)"),
+        (torch.full((64,), torch.nan), "has 64 numbers that are NaN or infinite"),
+        (torch.tensor([1.0, -torch.inf]).half(), "has 1 numbers that are NaN or infinite"),
+        (torch.full((3,), torch.nan).to(torch.float8_e4m3fn), "has 3 numbers that are NaN"),
+        (torch.ones(64, dtype=torch.int64), r"is of torch\.int64; expected floating point"),
+        (torch.ones(64, dtype=torch.complex64), r"is of torch\.complex64"),
+    ):
+        torch.save({"bn2.weight": value}, path)
+        with pytest.raises(ValueError, match=rf"theirs\.pth: 'bn2\.weight' {message}"):
+            import_model(path, out, PRESETS["arcface-torch"])
+        if value.layout == torch.strided and value.is_floating_point() and not value.is_nested:
+            with pytest.raises(ValueError, match=rf"theirs\.pth: 'bn2\.weight' {message}"):
+                load_weights(path)
+    safetensors.torch.save_file({"bn2.weight": torch.full((64,), torch.nan)}, tmp_path / "a.safetensors")
+    with pytest.raises(ValueError, match=r"a\.safetensors: 'bn2\.weight' has 64 numbers that are NaN"):
+        import_model(tmp_path / "a.safetensors", out, PRESETS["arcface-torch"])
+    for name, wrong in (("rank_0_softmax_weight.pt", torch.zeros(1).half().expand(10**6, 512)), ("b.pt", ones / 0)):
+        torch.save(wrong, tmp_path / name)
+        with pytest.raises(ValueError, match=rf"{name}: 'weight' (is expanded|has 16 numbers)"):
+            import_prototypes(tmp_path / name, out)
+    assert not out.exists()
+
+
+def test_pickles_that_ask_for_more_than_the_file_has_are_refused(tmp_path: Path) -> None:
+    path, out = tmp_path / "theirs.pth", tmp_path / "ours.safetensors"
+    torch.save({"a": torch.zeros(4)}, path, _use_new_zipfile_serialization=False)
+    old = path.read_bytes()
+    place = old.index(b"K\x04", old.index(b"cpu"))
+    path.write_bytes(old[:place] + b"\x8a\x05" + (20 * 10**9).to_bytes(5, "little") + old[place + 2 :])
+    with pytest.raises(ValueError, match=r"theirs\.pth: .* states a storage of 20,000,000,000 numbers, but has"):
+        import_model(path, out, PRESETS["arcface-torch"])
+    torch.save({"a": torch.zeros(4)}, path)
+    asking = b"\x80\x02}X\x01\0\0\0acbuiltins\nbytearray\n\x8a\x05" + (8 * 10**9).to_bytes(5, "little") + b"\x85Rs."
+    with zipfile.ZipFile(path) as sound:
+        contents = {name: sound.read(name) for name in sound.namelist()}
+    with zipfile.ZipFile(path, "w") as forged:
+        for name, content in contents.items():
+            forged.writestr(name, asking if name.endswith("data.pkl") else content)
+    with pytest.raises(ValueError, match=r"theirs\.pth: .* holds a byte array"):
+        import_model(path, out, PRESETS["arcface-torch"])
+
+
+def test_onnx_weights_that_are_not_plain_numbers_are_refused(tmp_path: Path) -> None:
+    path, out, contract = tmp_path / "theirs.onnx", tmp_path / "ours.onnx", Contract(input_size=(8, 8))
+    linear_onnx(path)
+    sound = onnx.load(path)
+    whole = onnx.numpy_helper.to_array(sound.graph.initializer[0])
+
+    def refused(model: onnx.ModelProto, message: str) -> None:
+        path.write_bytes(model.SerializeToString())
+        with pytest.raises(ValueError, match=rf"theirs\.onnx: {message}"):
+            import_model(path, out, contract)
+
+    for number in (np.nan, np.inf):
+        model = onnx.ModelProto.FromString(sound.SerializeToString())
+        wrong = whole.copy()
+        wrong[5, 2] = number
+        model.graph.initializer[0].CopyFrom(onnx.numpy_helper.from_array(wrong, "weights"))
+        refused(model, "'weights' has numbers that are NaN or infinite")
+    model = onnx.ModelProto.FromString(sound.SerializeToString())
+    values, indices = (onnx.numpy_helper.from_array(np.array([n]), name) for n, name in ((1.0, "thin"), (0, "places")))
+    model.graph.sparse_initializer.append(onnx.helper.make_sparse_tensor(values, indices, [10**6, 10**6]))
+    refused(model, "'thin' is sparse")
+    model = onnx.ModelProto.FromString(sound.SerializeToString())
+    model.graph.initializer.append(onnx.numpy_helper.from_array(np.array([20, 10**9]), "sides"))
+    model.graph.node.insert(0, onnx.helper.make_node("ConstantOfShape", ["sides"], ["much"]))
+    refused(model, r"'much' is \(20, 1000000000\), more than")
+    model = onnx.ModelProto.FromString(sound.SerializeToString())
+    model.graph.initializer[0].data_location = onnx.TensorProto.EXTERNAL
+    refused(model, "the weights 'weights' lie in another file")
+    assert not out.exists()
 
 
 def test_cut_and_mutated_files_are_refused_by_name(tmp_path: Path) -> None:

@@ -18,8 +18,9 @@ from hypersphere.models.contract import Contract
 from hypersphere.models.import_layouts import LAYOUTS, Mapped, State
 from hypersphere.models.model_file import open_safetensors, save_model
 from hypersphere.models.onnx import load_onnx
+from hypersphere.models.onnx_weights import check_onnx_weights
 from hypersphere.models.prototypes import write_prototypes
-from hypersphere.models.torch_file import read_torch_file
+from hypersphere.models.torch_file import check_dense, check_finite, read_torch_file
 
 _BACKBONES = ("state_dict_backbone", "backbone", "model", "state_dict")
 """Where files keep the network among other things; OpenSphere has `backbone` in `model`, Lightning all in one."""
@@ -143,6 +144,8 @@ def _class_rows(content: Any, path: Path) -> Tensor:
         content = content[key] if isinstance(content, Mapping) and key in content else content
     if not isinstance(content, Tensor) or content.ndim != 2 or not content.is_floating_point():
         raise ValueError(f"{path}: expected the (classes, dim) weights of a classifier")
+    check_dense("weight", content, path)
+    check_finite("weight", content, path)
     return content.float()
 
 
@@ -173,10 +176,15 @@ def _network_state(content: Any, path: Path) -> tuple[State, list[str]]:
     for name, value in state.items():
         if not isinstance(value, Tensor):
             raise ValueError(f"{path}: {name!r} is no tensor; expected weights by name, a state dict")
+        check_dense(name, value, path)
     state = {name: value for name, value in state.items() if not name.endswith("num_batches_tracked")}
     if not state:
         raise ValueError(f"{path}: has no weights")
-    return {name: value.float() if value.is_floating_point() else value for name, value in state.items()}, left_out
+    for name, value in state.items():
+        if not value.is_floating_point():
+            raise ValueError(f"{path}: {name!r} is of {value.dtype}; expected floating point")
+        check_finite(name, value, path)
+    return state, left_out
 
 
 def _checked(mapped: Mapped, odd: list[str], contract: Contract, where: str) -> State:
@@ -216,6 +224,7 @@ def _import_onnx(path: Path, out: Path, contract: Contract, replace: bool) -> Im
         refuse_existing(beside)
     if not path.is_file():
         raise ValueError(f"{path}: there is no such file")
+    check_onnx_weights(path)
     complete = load_onnx(path, contract).contract
     with Staged() as stage:
         stage.open(out, replace=replace).write(path.read_bytes())

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import io
 import os
+import pickletools
 import re
 import zipfile
 from pathlib import Path
 from typing import Any, BinaryIO
 
 import torch
+from torch import Tensor
+
+_PICKLES = 5
+"""In a file of before torch 1.6: a number, a version, the machine, the content, the names of the storages."""
 
 
 def read_torch_file(path: str | Path) -> Any:
@@ -37,17 +43,64 @@ def read_torch_file(path: str | Path) -> Any:
 
 
 def check_directory(file: BinaryIO) -> None:
-    """Raise ValueError where the directory of a file of `torch.save` states more bytes than there are.
+    """Raise ValueError where a file of `torch.save` states more bytes than there are.
 
-    torch takes the memory that the directory states before it reads. A file that is no archive is left to torch.
+    torch takes the memory that the directory, or the pickle of a file without one, states before it reads.
     """
     size = file.seek(0, os.SEEK_END)
-    if not zipfile.is_zipfile(file):
+    zipped = zipfile.is_zipfile(file)
+    file.seek(0)
+    if not zipped:
+        for _ in range(_PICKLES):
+            _check_pickle(file, size)
         return
     try:
         with zipfile.ZipFile(file) as archive:
-            stated = sum(entry.file_size for entry in archive.infolist())
+            entries = archive.infolist()
+            stated = sum(entry.file_size for entry in entries)
+            named = [entry for entry in entries if entry.filename.endswith("data.pkl")]
+            pickles = [archive.read(entry) for entry in named] if stated <= size else []
     except Exception as error:  # a damaged directory raises anything at all
         raise ValueError(f"its directory is damaged ({error})") from None
     if stated > size:
         raise ValueError(f"its directory states {stated:,} bytes, but there are {size:,}")
+    for content in pickles:
+        _check_pickle(io.BytesIO(content), size)
+
+
+def check_dense(name: str, value: Tensor, path: Path) -> None:
+    """Raise ValueError unless a tensor's numbers are there, each of them once; costs no memory."""
+    remedy = ""
+    if value.is_nested or value.layout != torch.strided:
+        kind = "nested" if value.is_nested else str(value.layout).removeprefix("torch.")
+        remedy = f"is {kind}; expected a dense tensor: save it with .to_dense()"
+    elif value.is_quantized:
+        remedy = f"is quantized ({value.dtype}); save it with .dequantize()"
+    elif value.device.type != "cpu":
+        remedy = f"has no numbers (device {value.device.type}); save the weights after they were loaded"
+    elif value.numel() * value.element_size() > value.untyped_storage().nbytes():
+        remedy = (
+            f"is expanded: {tuple(value.shape)} of {value.dtype} from {value.untyped_storage().nbytes():,} bytes; "
+            "save it with .contiguous()"
+        )
+    if remedy:
+        raise ValueError(f"{path}: {name!r} {remedy}")
+
+
+def check_finite(name: str, value: Tensor, path: Path) -> None:
+    """Raise ValueError where a weight is NaN or infinite."""
+    numbers = value if value.element_size() > 1 else value.float()  # torch judges no 8-bit floats
+    if value.is_floating_point() and not bool(numbers.isfinite().all()):
+        raise ValueError(f"{path}: {name!r} has {int((~numbers.isfinite()).sum()):,} numbers that are NaN or infinite")
+
+
+def _check_pickle(file: BinaryIO, size: int) -> None:
+    """Raise ValueError for one that asks for more memory than the file has bytes, by a storage or a byte array."""
+    number = 0
+    for operation, argument, _ in pickletools.genops(file):
+        if operation.name == "GLOBAL" and str(argument).endswith(" bytearray"):
+            raise ValueError("it holds a byte array, which is no weight")
+        if operation.name == "BINPERSID" and number > size:
+            raise ValueError(f"it states a storage of {number:,} numbers, but has {size:,} bytes")
+        if isinstance(argument, int) and not operation.name.endswith(("PUT", "GET")):
+            number = argument

@@ -18,6 +18,7 @@ from torch import nn
 from hypersphere.core import bytes_digest, digest, file_digest, read_json, write_atomically
 from hypersphere.distributed.tensor_shards import check_shards, shards_digest
 from hypersphere.models import check_directory, open_safetensors, read_torch_file
+from hypersphere.models.torch_file import check_dense, check_finite
 
 _SIDE_LIMIT = 2**16
 _NAME = re.compile(r"step-(\d{9,18})\.(?:pt|json)")
@@ -229,4 +230,7 @@ def load_weights(path: str | Path) -> dict[str, torch.Tensor]:
     weights = open_safetensors(Path(path))[1] if safe else read_torch_file(path)
     if not isinstance(weights, dict) or not all(isinstance(value, torch.Tensor) for value in weights.values()):
         raise ValueError(f"{path}: expected the weights of a network by name, a state dict")
+    for name, value in weights.items():
+        check_dense(str(name), value, Path(path))
+        check_finite(str(name), value, Path(path))
     return weights
