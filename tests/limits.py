@@ -70,7 +70,7 @@ def _peak() -> int:
     return next(int(line.split()[1]) for line in lines if line.startswith("VmHWM:"))
 
 
-def on_small_disk(folder: Path, mebibytes: int, work: Callable[[], T]) -> T:
+def on_small_disk(folder: Path, mebibytes: float, work: Callable[[], T]) -> T:
     """`forked`, with a disk of so many mebibytes at a folder that this process alone sees."""
 
     def mounted() -> T:
@@ -80,14 +80,14 @@ def on_small_disk(folder: Path, mebibytes: int, work: Callable[[], T]) -> T:
     return forked(mounted)
 
 
-def _mount(folder: Path, mebibytes: int) -> None:
+def _mount(folder: Path, mebibytes: float) -> None:
     user, group = os.getuid(), os.getgid()
     system = ctypes.CDLL(None, use_errno=True)
     if system.unshare(_OWN_USERS | _OWN_MOUNTS):
         raise OSError(ctypes.get_errno(), "unshare")
     for name, text in (("setgroups", "deny"), ("uid_map", f"0 {user} 1"), ("gid_map", f"0 {group} 1")):
         Path("/proc/self", name).write_text(text)
-    if system.mount(b"none", os.fsencode(folder), b"tmpfs", 0, f"size={mebibytes}m".encode()):
+    if system.mount(b"none", os.fsencode(folder), b"tmpfs", 0, f"size={int(mebibytes * 1024)}k".encode()):
         raise OSError(ctypes.get_errno(), "mount")
 
 

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 from pathlib import Path
 
 from hypersphere.core import Failure, counted, partial_name, refuse_existing, sync_file, sync_folder
-from hypersphere.recognition.gallery.driver import Gallery
+from hypersphere.recognition.gallery.driver import Gallery, GalleryUnavailable
 from hypersphere.recognition.gallery.sqlite import SqliteGallery
+from hypersphere.recognition.gallery.sqlite_file import remove_file
+from hypersphere.recognition.gallery.stored_template import Record
 
 
 def write_backup(gallery: Gallery, path: str | os.PathLike[str]) -> int:
@@ -20,21 +23,44 @@ def write_backup(gallery: Gallery, path: str | os.PathLike[str]) -> int:
     refuse_existing(target)
     temporary = partial_name(target)
     try:
-        with SqliteGallery(temporary, gallery.stored_contract, create=True) as copy:
-            copy.store(gallery.records(), "")
-            copy.note(gallery.audit())
-        with SqliteGallery(temporary, None) as copy:
-            damaged, written = copy.verify(), sum(1 for _ in copy.records())
-            held = copy.info()
-        if damaged or written != held.size + held.expired:
+        stored = _write(gallery, temporary)
+        if stored != _read_back(temporary):
             raise Failure(f"{target}: the backup is not what was written to it; check the disk, and write it again")
         sync_file(temporary)
         os.link(temporary, target)
         sync_folder(target.parent)
+    except GalleryUnavailable as error:
+        raise type(error)(str(error).replace(str(temporary), str(target))) from error
     finally:
-        for end in ("", "-wal", "-shm"):
-            temporary.with_name(temporary.name + end).unlink(missing_ok=True)
-    return written
+        remove_file(temporary)
+    return stored
+
+
+def _write(gallery: Gallery, path: Path) -> int:
+    """Copy all records and the audit trail to a new file, and none of it to a log beside it; returns how many."""
+    stored = 0
+
+    def records() -> Iterator[Record]:
+        nonlocal stored
+        for record in gallery.records():
+            yield record
+            stored += 1
+
+    with SqliteGallery(path, gallery.stored_contract, create=True) as copy:
+        copy.store(records(), "")
+        copy.note(gallery.audit())
+        copy.empty_log()
+    return stored
+
+
+def _read_back(path: Path) -> int:
+    """How many records a copy holds; -1 if it is damaged, or if its log was not yet empty when it was closed."""
+    log = path.with_name(f"{path.name}-wal")
+    if log.exists() and log.stat().st_size:
+        return -1
+    with SqliteGallery(path, None) as copy:
+        damaged, written, held = copy.verify(), sum(1 for _ in copy.records()), copy.info()
+    return written if not damaged and written == held.size + held.expired else -1
 
 
 def check_backup(source: SqliteGallery) -> None:

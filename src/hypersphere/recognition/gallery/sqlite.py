@@ -221,12 +221,12 @@ class SqliteGallery(Gallery):
             if count:
                 self._note(sql, [AuditEntry(time.time(), action, subject, counted(count, "template"))])
         if count:
-            self._empty_log()
+            self.empty_log()
             with self._reading() as sql:
                 self._refresh(sql)
         return count
 
-    def _empty_log(self) -> None:
+    def empty_log(self) -> None:
         """Move the log into the file and cut it to nothing, on disk too: what was removed is then in neither."""
         deadline = time.monotonic() + _ERASE_WAIT
         with self._lock, naming_errors(self.path):

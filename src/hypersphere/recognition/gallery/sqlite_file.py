@@ -44,7 +44,6 @@ def create_file(path: Path, contract: Contract) -> None:
     try:
         with naming_errors(path), closing(sqlite3.connect(temporary, isolation_level=None)) as new:
             new.execute(f"PRAGMA page_size = {_PAGE}")
-            new.execute("PRAGMA journal_mode = WAL")
             new.execute("PRAGMA synchronous = FULL")
             new.execute(f"PRAGMA application_id = {_APPLICATION}")
             new.execute(f"PRAGMA user_version = {_FORMAT}")
@@ -53,6 +52,9 @@ def create_file(path: Path, contract: Contract) -> None:
                 new.execute(statement)
             new.execute("INSERT INTO settings VALUES (?, ?)", settings_row(contract))
             new.execute("COMMIT")
+            # Last: tables that are in a log when this is closed are lost if they do not fit into the file any more.
+            if new.execute("PRAGMA journal_mode = WAL").fetchone()[0] != "wal":
+                raise GalleryUnavailable(f"{path}: not made (its write-ahead log cannot be written)")
         sync_file(temporary)
         try:
             os.link(temporary, path)
@@ -60,7 +62,13 @@ def create_file(path: Path, contract: Contract) -> None:
             return
         sync_folder(path.parent)
     finally:
-        temporary.unlink(missing_ok=True)
+        remove_file(temporary)
+
+
+def remove_file(path: Path) -> None:
+    """Remove a gallery's file and what SQLite keeps beside it."""
+    for end in ("", "-wal", "-shm", "-journal"):
+        path.with_name(path.name + end).unlink(missing_ok=True)
 
 
 def connect(path: Path) -> sqlite3.Connection:
