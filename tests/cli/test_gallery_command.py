@@ -1,7 +1,9 @@
 """`hypersphere gallery`: what it prints, writes and refuses."""
 
 import json
+import sqlite3
 import time
+from contextlib import closing
 from pathlib import Path
 
 import numpy as np
@@ -72,6 +74,17 @@ def test_purge_and_audit(capsys: pytest.CaptureFixture[str]) -> None:
     assert lines[0].endswith("enroll   Ada  a")
     entries = json.loads(run(capsys, "audit", "people.db", "--last", "1", "--json"))["entries"]
     assert [entry["action"] for entry in entries] == ["purge"]
+
+
+@pytest.mark.parametrize("wrong", [1e300, -1e300, 1e18])
+def test_audit_shows_the_trail_around_an_entry_of_no_date(
+    place: Path, capsys: pytest.CaptureFixture[str], wrong: float
+) -> None:
+    with closing(sqlite3.connect(place / "people.db")) as file, file:
+        file.execute("UPDATE audit SET time = ? WHERE n = 2", (wrong,))
+    lines = run(capsys, "audit", "people.db").splitlines()
+    assert [line.split()[-1] for line in lines] == ["a", "b", "c"]
+    assert lines[1].startswith(f"damaged: {wrong}  enroll")
 
 
 @pytest.mark.parametrize(

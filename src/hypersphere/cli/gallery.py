@@ -145,6 +145,13 @@ def run_audit(options: argparse.Namespace) -> Results:
         entries = gallery.audit()
     entries = entries[-options.last :] if options.last else entries
     for entry in entries:
-        when = datetime.fromtimestamp(entry.time, UTC).strftime("%Y-%m-%d %H:%M:%S")
-        print(f"{when}  {entry.action:8} {entry.subject}  {entry.detail}".rstrip())
+        print(f"{_when(entry.time)}  {entry.action:8} {entry.subject}  {entry.detail}".rstrip())
     return Results({"entries": entries})
+
+
+def _when(time: float) -> str:
+    """The date and time in UTC; of a damaged entry the number itself, so that the rest of the trail is shown."""
+    try:
+        return datetime.fromtimestamp(time, UTC).strftime("%Y-%m-%d %H:%M:%S")
+    except (OverflowError, ValueError, OSError, TypeError):
+        return red(f"damaged: {time}")

@@ -126,11 +126,14 @@ def refused() -> dict[str, tuple[dict[str, Any], tuple[Any, ...], str]]:
         "no-landmarks": (without, (1, 3, SIDE, SIDE), "SCRFD without landmarks"),
         "grey": (yunet, (1, 1, SIDE, SIDE), "no detector that is known"),
         "odd": (yunet, (1, 3, 50, 50), "multiples of 32"),
+        "two": (yunet, (2, 3, SIDE, SIDE), "two.onnx: its batch is fixed to 2 images"),
+        "huge": (yunet, (1, 3, 4096, 4096), "huge.onnx: its input is 4096x4096 pixels; .* up to 2048"),
+        "none": (yunet, (1, 3, 0, 0), "none.onnx: .*(0x0 pixels|onnxruntime)"),
         "fewer": ({name: yunet[name] for name in list(yunet)[:-1]}, (1, 3, SIDE, SIDE), "no detector that is known"),
     }
 
 
-@pytest.mark.parametrize("name", ["embedder", "no-landmarks", "grey", "odd", "fewer"])
+@pytest.mark.parametrize("name", ["embedder", "no-landmarks", "grey", "odd", "two", "huge", "none", "fewer"])
 def test_a_file_of_another_kind_is_refused_in_a_sentence(folder: Path, name: str) -> None:
     outputs, size, words = refused()[name]
     with pytest.raises(ValueError, match=words):
@@ -141,8 +144,38 @@ def test_scrfd_whose_outputs_do_not_fit_its_grid_is_refused(folder: Path) -> Non
     outputs = scrfd_outputs()
     outputs["4-8"] = outputs["4-8"][:-3]
     detector = load_detector(write_network(folder / "short.onnx", outputs))
-    with pytest.raises(ValueError, match=r"short.onnx: 125 boxes of stride 8 at 64 places"):
+    with pytest.raises(
+        ValueError,
+        match=r"short.onnx: its output '4-8' is \(125, 4\); expected 4 numbers for each of the 64 places of stride 8",
+    ):
         detector([drawn_photo()])
+
+
+@pytest.mark.parametrize("name", ["cls_8", "bbox_8", "kps_8"])
+@pytest.mark.parametrize("number", [np.nan, np.inf])
+def test_a_face_that_is_not_finite_is_an_error(folder: Path, name: str, number: float) -> None:
+    """A box of NaN was handed on as a face; a score of NaN was no face."""
+    outputs = yunet_outputs()
+    outputs[name][0, 3 * 8 + 2] = number
+    detector = load_detector(write_network(folder / "wild.onnx", outputs), threads=1, score=0.5)
+    if name == "cls_8" and number == np.inf:
+        assert len(detector([drawn_photo()])[0]) == 2  # it counts as 1
+        return
+    with pytest.raises(ValueError, match=r"wild\.onnx: gave a face whose score, box or landmarks are not finite"):
+        detector([drawn_photo()])
+
+
+def test_outputs_that_do_not_fit_the_places_are_refused_by_name(folder: Path) -> None:
+    outputs, others = yunet_outputs(), scrfd_outputs()
+    outputs["obj_16"] = outputs["obj_16"][:, :-1]
+    others["10-16"] = np.concatenate([others["10-16"]] * 2)
+    for made, message in (
+        (outputs, "its output 'obj_16' is"),
+        (others, "its outputs of stride 16 have unequal numbers"),
+    ):
+        detector = load_detector(write_network(folder / "unfit.onnx", made))
+        with pytest.raises(ValueError, match=rf"unfit\.onnx: {message}"):
+            detector([drawn_photo()])
 
 
 def test_what_is_no_network_is_refused(folder: Path) -> None:

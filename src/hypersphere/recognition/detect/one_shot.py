@@ -23,6 +23,8 @@ Array = npt.NDArray[np.float32]
 STRIDES = (8, 16, 32)
 FREE_SIDE = 640
 """The square where a file leaves its size free."""
+LARGEST_SIDE = 2048
+"""Pixels that a side of a file's square may have: more takes gigabytes and seconds for a photo, and finds no more."""
 
 
 class OneShot(ABC):
@@ -44,9 +46,17 @@ class OneShot(ABC):
         self.score = check_range("score", score, 0.0, 1.0)
         self.overlap = check_range("overlap", overlap, 0.0, 1.0)
         ((self._input, shape),) = shapes_of(session.get_inputs()).items()
+        if isinstance(shape[0], int) and shape[0] != 1:
+            raise ValueError(
+                f"{path}: its batch is fixed to {shape[0]:,} images; export it for one image, or with a free batch"
+            )
         height, width = (each if isinstance(each, int) else FREE_SIDE for each in shape[2:])
-        if height % STRIDES[-1] or width % STRIDES[-1]:
-            raise ValueError(f"{path}: its input is {width}x{height} pixels; expected multiples of {STRIDES[-1]}")
+        for side in (height, width):
+            if side % STRIDES[-1] or not STRIDES[-1] <= side <= LARGEST_SIDE:
+                raise ValueError(
+                    f"{path}: its input is {width}x{height} pixels; expected multiples of {STRIDES[-1]} up to "
+                    f"{LARGEST_SIDE}"
+                )
         self.size = height, width
 
     @abstractmethod
@@ -69,14 +79,31 @@ class OneShot(ABC):
     def _detect(self, image: Image) -> list[Face]:
         square, scale = _in_square(image, self.size)
         names = [each.name for each in self._session.get_outputs()]
-        outputs = self._session.run(None, {self._input: self.prepared(square)[None]})
-        scores, boxes, landmarks = self.decoded(dict(zip(names, outputs, strict=True)))
-        good = np.flatnonzero(scores >= self.score)
+        try:
+            outputs = self._session.run(None, {self._input: self.prepared(square)[None]})
+        except Exception as error:  # onnxruntime raises classes of its own
+            raise ValueError(f"{self.path}: onnxruntime could not run it on a photo ({error})") from None
+        with np.errstate(over="ignore", invalid="ignore"):  # of places without a face; those of a face are judged below
+            scores, boxes, landmarks = self.decoded(dict(zip(names, outputs, strict=True)))
+        good = np.flatnonzero(~(scores < self.score))
         scores, boxes, landmarks = scores[good], *((each[good] + 0.5) / scale - 0.5 for each in (boxes, landmarks))
+        if not all(np.isfinite(each).all() for each in (scores, boxes, landmarks)):
+            raise ValueError(f"{self.path}: gave a face whose score, box or landmarks are not finite; fetch it again")
         return [
             Face(tuple(boxes[k].tolist()), float(scores[k]), landmarks[k])
             for k in keep_best(boxes, scores, self.overlap)
         ]
+
+    def rows(self, outputs: Mapping[str, Array], name: str, stride: int, width: int) -> tuple[Array, int]:
+        """Return an output as a row for each anchor of every place of a stride, and the number of anchors."""
+        found, cells = outputs[name], self.size[0] * self.size[1] // stride**2
+        rows = found.reshape(-1, found.shape[-1]) if found.ndim and found.shape[-1] == width else found[None][:0]
+        if not len(rows) or len(rows) % cells:
+            raise ValueError(
+                f"{self.path}: its output {name!r} is {found.shape}; expected {width} numbers for each of the "
+                f"{cells:,} places of stride {stride}"
+            )
+        return rows, len(rows) // cells
 
 
 def grid(size: tuple[int, int], stride: int, anchors: int = 1) -> Array:

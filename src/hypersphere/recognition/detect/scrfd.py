@@ -41,14 +41,17 @@ class Scrfd(OneShot):
 
     def decoded(self, outputs: Mapping[str, Array]) -> tuple[Scores, Boxes, Array]:
         """Scores, boxes and landmarks of every place."""
-        parts = [each.reshape(-1, each.shape[-1]) for each in outputs.values()]
-        boxes, landmarks = [], []
+        names, scores, boxes, landmarks = list(outputs), [], [], []
         for number, stride in enumerate(STRIDES):
-            edges, points = parts[3 + number] * stride, parts[6 + number] * stride
-            cells = self.size[0] * self.size[1] // stride**2
-            if len(edges) % cells:
-                raise ValueError(f"{self.path}: {len(edges):,} boxes of stride {stride} at {cells:,} places")
-            places = grid(self.size, stride, len(edges) // cells)
+            parts = [
+                self.rows(outputs, names[kind * len(STRIDES) + number], stride, width)
+                for kind, width in enumerate(WIDTHS)
+            ]
+            (judged, anchors), (edges, _), (points, _) = parts
+            if {count for _, count in parts} != {anchors}:
+                raise ValueError(f"{self.path}: its outputs of stride {stride} have unequal numbers of rows")
+            places, edges = grid(self.size, stride, anchors), edges * stride
+            scores.append(judged[:, 0])
             boxes.append(np.concatenate([places - edges[:, :2], places + edges[:, 2:]], 1))
-            landmarks.append(places[:, None] + points.reshape(-1, 5, 2))
-        return np.concatenate(parts[:3])[:, 0], np.concatenate(boxes), np.concatenate(landmarks)
+            landmarks.append(places[:, None] + stride * points.reshape(-1, 5, 2))
+        return np.concatenate(scores), np.concatenate(boxes), np.concatenate(landmarks)

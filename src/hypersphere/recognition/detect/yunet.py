@@ -45,7 +45,10 @@ class YuNet(OneShot):
         """Scores, boxes and landmarks of every place."""
         scores, boxes, landmarks = [], [], []
         for stride in STRIDES:
-            judged, objects, box, points = (outputs[f"{kind}_{stride}"][0] for kind in _WIDTHS)
+            parts = [self.rows(outputs, f"{kind}_{stride}", stride, width) for kind, width in _WIDTHS.items()]
+            if {anchors for _, anchors in parts} != {1}:
+                raise ValueError(f"{self.path}: its outputs of stride {stride} have several rows for each place")
+            judged, objects, box, points = (rows for rows, _ in parts)
             places = grid(self.size, stride)
             scores.append(np.sqrt(np.clip(judged[:, 0], 0, 1) * np.clip(objects[:, 0], 0, 1)))
             centre, half = places + stride * box[:, :2], stride * np.exp(box[:, 2:]) / 2
