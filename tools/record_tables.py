@@ -30,7 +30,6 @@ LOSSES = {
     " train.images_per_identity=2, optimizer.lr=0.1": "softmax + contrastive",
     "softmax, head.add={triplet={weight=0.05}}, train.sampler=identity, train.images_per_identity=2,"
     " optimizer.lr=0.1": "softmax + triplet",
-    "softmax, head.add={center={weight=0.008}}, optimizer.lr=0.1": "softmax + center",
     "modified_softmax, optimizer.lr=0.1": "modified softmax (m = 1)",
     "normface, optimizer.lr=0.1": "NormFace",
     "normface, head.add={c_contrastive={weight=0.01}}, optimizer.lr=0.1": "NormFace + C-contrastive",

@@ -9,7 +9,7 @@ from statistics import fmean
 
 import pytest
 
-from hypersphere.training import RunRecord, SetScore
+from hypersphere.training import RecordFile, RunRecord, SetScore
 from hypersphere_papers.laboratory import load_catalogue, shipped_results
 from tools import record_tables
 
@@ -58,6 +58,17 @@ def test_a_page_without_its_place_is_refused(tmp_path: Path) -> None:
     assert record_tables.with_parts(page, {"one": "text"}) == "<!-- one -->\n\ntext\n\n<!-- end of one -->\n"
     with pytest.raises(ValueError, match="page.md: expected one part between <!-- two --> and <!-- end of two -->"):
         record_tables.with_parts(page, {"two": "text"})
+
+
+def test_no_withdrawn_run_is_judged() -> None:
+    """A run that is trained again has the key of the withdrawn one, but took another time."""
+    folder = record_tables.RECORDS / "losses"
+    with (folder / "withdrawn.csv").open(newline="") as file:
+        withdrawn = [(row["recipe"], float(row["seconds"])) for row in csv.DictReader(file)]
+    assert len(withdrawn) == 27
+    for path in folder.glob("*.jsonl"):
+        runs = RecordFile(path).records.values()
+        assert not {(run.recipe, round(run.seconds, 2)) for run in runs}.intersection(withdrawn), path
 
 
 def test_fits_of_items_on_faces_are_those_of_the_runs_on_record() -> None:
