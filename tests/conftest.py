@@ -77,7 +77,7 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
     config = session.config
     if hasattr(config, "workeroutput"):
         config.workeroutput[RECORD] = sorted(options_run.RAN)
-    elif config.cache is not None and not config.option.collectonly:
+    elif getattr(config, "cache", None) is not None and not config.option.collectonly:  # -p no:cacheprovider has none
         config.cache.set(RECORD, sorted(options_run.RAN))
         if session.exitstatus == pytest.ExitCode.OK and _unused_options(config):
             session.exitstatus = pytest.ExitCode.TESTS_FAILED
