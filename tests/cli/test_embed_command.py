@@ -130,7 +130,7 @@ def test_other_sizes_unknown_endings_and_empty_folders(here: Path, capsys: Captu
     for words, message in [
         (["large", "x.npy"], "a.png is 20x20 (width x height), but size=[16, 16] asks for 16x16"),
         (["people", "x.csv"], "x.csv: the vectors go to a file that ends in .npy, .safetensors, .parquet"),
-        (["empty", "x.npy"], "no known format"),
+        (["empty", "x.npy"], "empty: no images in it, nor in folders below it"),
         (["nowhere", "x.npy"], "nowhere is missing"),
     ]:
         assert embed(*words) == 2

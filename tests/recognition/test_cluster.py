@@ -73,3 +73,10 @@ def test_quality_against_loops() -> None:
     assert found.pair_f1 == pytest.approx(2 / (1 / found.pair_precision + 1 / found.pair_recall))
     perfect = cluster_quality(PERSON, PERSON)
     assert (perfect.pair_f1, perfect.bcubed_f1) == (1, 1)
+
+
+def test_copies_of_one_photo_are_one_group() -> None:
+    """Their cosine may be rounded to more than 1, which is a negative distance."""
+    row = np.full(3, np.float32(0.5773503))
+    assert float(row.astype(np.float64) @ row) > 1
+    assert cluster_faces(np.stack([row, row, -row]), 0.5).tolist() == [0, 0, 1]

@@ -10,7 +10,14 @@ from typing import Any
 
 import hypersphere as hs
 from hypersphere.cli.output import Results, note
-from hypersphere.cli.photo_options import add_photo_options, check_files, chosen_calibration, open_recognizer
+from hypersphere.cli.photo_options import (
+    add_photo_options,
+    check_files,
+    check_output,
+    chosen_calibration,
+    hint_at_rate,
+    open_recognizer,
+)
 from hypersphere.core import Progress, counted, write_atomically
 
 LINKAGES = ("average", "single")
@@ -36,13 +43,14 @@ def add_command(commands: Any) -> None:
     parser.add_argument("--page", type=Path, metavar="OUT.html", help="write the groups as a page")
     parser.add_argument("--out", type=Path, metavar="OUT.csv", help="write photo, box and group of every face")
     add_photo_options(parser, one_face=False)
+    hint_at_rate(parser, "--fmr")
     parser.set_defaults(run="cluster:run_cluster")
 
 
 def run_cluster(options: argparse.Namespace) -> Results:
     """Group, print the largest groups, and write what was asked for."""
-    if options.out is not None and options.out.suffix != ".csv":
-        raise ValueError(f"--out {options.out}: a table of groups ends in .csv")
+    check_output(options.out, "--out", ".csv")
+    check_output(options.page, "--page", ".html")
     check_files(options, [])
     source, names = hs.data.open_every_image(options.photos)
     row = chosen_calibration(options).table.at(options.fmr)
@@ -62,6 +70,8 @@ def run_cluster(options: argparse.Namespace) -> Results:
     )
     for number, group in enumerate(several[:10], start=1):
         print(f"  group {number}: {len(group):,} faces, {names[faces.photos[group[0]]]} ...")
+    if len(several) > 10:
+        print(f"  {len(several) - 10:,} more (--page shows them, --out and --json list them)")
     for number, why in list(faces.left_out.items())[:10]:
         print(f"  {names[number]}: left out ({why.removeprefix(f'{source.describe(number)}: ')})")
     if len(faces.left_out) > 10:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import mimetypes
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ from hypersphere.cli.photo_options import (
     check_gallery_file,
     chosen_calibration,
     errors_exit_2,
+    hint_at_rate,
     open_recognizer,
 )
 from hypersphere.core import counted
@@ -50,6 +52,7 @@ def add_command(commands: Any) -> None:
     )
     _add_gallery(identify)
     add_photo_options(identify)
+    hint_at_rate(identify, "--fpir")
     identify.set_defaults(run="enroll:run_identify")
     forget = commands.add_parser(
         "forget",
@@ -75,10 +78,21 @@ def gallery_address(options: argparse.Namespace) -> str:
     return address or str(hs.recognition.default_gallery())
 
 
+def _check_name(options: argparse.Namespace) -> None:
+    """ValueError where the name is that of a photo: whoever forgot the name would enrol a file."""
+    kind, _ = mimetypes.guess_type(options.name)
+    if (kind or "").startswith("image/") or Path(options.name).is_file():
+        photos = " ".join(str(photo) for photo in (options.name, *options.photos))
+        raise ValueError(
+            f"NAME {options.name!r} is a photo; the person's name comes first: hypersphere enroll Ada {photos}"
+        )
+
+
 def run_enroll(options: argparse.Namespace) -> Results:
     """Enrol a person, and say where."""
     import time
 
+    _check_name(options)
     if options.days is not None and options.days <= 0:
         raise ValueError(f"--days {options.days:g} must be above 0")
     check_files(options, options.photos)

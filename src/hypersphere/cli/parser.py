@@ -27,6 +27,7 @@ class Parser(argparse.ArgumentParser):
 
     def __init__(self, **settings: Any) -> None:
         super().__init__(**{**settings, "allow_abbrev": False})
+        self.hints: dict[str, str] = {}  # by an option that people expect and that does not exist: what to use
         self.set_defaults(parser=self)
         shown = self.add_argument_group("output")
         for names, about in (
@@ -49,8 +50,10 @@ class Parser(argparse.ArgumentParser):
             settings: whether the command takes those of a recipe, of which the first may be one.
         """
         known = [name for name in self._option_string_actions if name.startswith("--")]
-        close = difflib.get_close_matches(words[0].partition("=")[0], known, n=1, cutoff=0.7)
+        option = words[0].partition("=")[0]
+        close = difflib.get_close_matches(option, known, n=1, cutoff=0.7)
         hint = f" (did you mean {close[0]}?)" if close else ""
+        hint = f" ({self.hints[option]})" if option in self.hints else hint
         if settings and not close and words[0].startswith("--"):
             hint = f"; settings of the recipe are written key=value: {hs.training.as_setting(words)}"
         self.error(f"unrecognized arguments: {' '.join(words)}{hint}")

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import hypersphere as hs
 from hypersphere.cli.output import note
-from hypersphere.cli.parser import add_device, check_exists, model_path
+from hypersphere.cli.parser import Parser, add_device, check_exists, model_path
 from hypersphere.core import choose_device
 
 if TYPE_CHECKING:
@@ -43,6 +43,25 @@ def add_photo_options(parser: argparse.ArgumentParser, *, one_face: bool = True)
             "--face", choices=FACES, default="only", help="of a photo with several: refuse it, or take the largest"
         )
     add_device(parser)
+
+
+def hint_at_rate(parser: argparse.ArgumentParser, option: str) -> None:
+    """Answer `--threshold` with the option that chooses one by its error rate."""
+    if isinstance(parser, Parser):
+        parser.hints["--threshold"] = f"a threshold is chosen by its error rate: {option} 1e-3"
+
+
+def check_output(path: Path | None, option: str, ending: str) -> None:
+    """ValueError for a file to be written that has another ending, or whose folder does not exist.
+
+    Folders are not made: a typing mistake in a path would leave them anywhere.
+    """
+    if path is None:
+        return
+    if path.suffix.lower() != ending:
+        raise ValueError(f"{option} {path}: what is written ends in {ending}")
+    if not path.parent.is_dir():
+        raise ValueError(f"{option} {path}: the folder {path.parent} does not exist; make it first")
 
 
 @contextlib.contextmanager

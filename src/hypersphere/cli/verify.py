@@ -11,8 +11,10 @@ from hypersphere.cli.output import Results, bold, note
 from hypersphere.cli.photo_options import (
     add_photo_options,
     check_files,
+    check_output,
     chosen_calibration,
     errors_exit_2,
+    hint_at_rate,
     open_recognizer,
 )
 
@@ -32,6 +34,7 @@ def add_command(commands: Any) -> None:
     )
     parser.add_argument("--page", type=Path, metavar="OUT.html", help="write photos, crops and score as a page")
     add_photo_options(parser)
+    hint_at_rate(parser, "--fmr")
     parser.set_defaults(run="verify:run_verify")
 
 
@@ -43,6 +46,7 @@ def run_verify(options: argparse.Namespace) -> Results:
 
 def _verified(options: argparse.Namespace) -> Results:
     check_files(options, [options.first, options.second])
+    check_output(options.page, "--page", ".html")
     chosen_calibration(options).table.at(options.fmr)
     recognizer = open_recognizer(options)
     first, second = (recognizer.portrait(photo) for photo in (options.first, options.second))

@@ -90,7 +90,7 @@ def _is_special(folder: Path) -> bool:
     try:
         return guess_format(folder) != "folder"
     except ValueError:
-        return not any(images_below(os.fspath(folder), "", ()))
+        return False
 
 
 def _unlabelled(root: Path, files: list[str]) -> FileSource:

@@ -82,7 +82,8 @@ def _distances(rows: npt.NDArray[Any]) -> npt.NDArray[np.float64]:
     start = 0
     for place in range(len(wide) - 1):
         end = start + len(wide) - 1 - place
-        found[start:end] = 1 - wide[place + 1 :] @ wide[place]
+        # Unit vectors in single precision: the cosine of two copies of a photo may lie just above 1.
+        found[start:end] = np.maximum(0, 1 - wide[place + 1 :] @ wide[place])
         start = end
     return found
 

@@ -9,7 +9,7 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
-from hypersphere.core import make_folders, partial_name, sync_file, sync_folder
+from hypersphere.core import make_folders, naming_file, partial_name, sync_file, sync_folder
 from hypersphere.models import Contract
 from hypersphere.recognition.gallery.driver import GalleryDamaged, GalleryUnavailable, read_settings, settings_row
 from hypersphere.recognition.gallery.stored_template import Record, stored_digest
@@ -40,7 +40,8 @@ def create_file(path: Path, contract: Contract) -> None:
     """Make an empty gallery that only its owner can read, whole or not at all; a file that is there already stays."""
     make_folders(path.parent)
     temporary = partial_name(path)
-    os.close(os.open(temporary, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
+    with naming_file(path, temporary):
+        os.close(os.open(temporary, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
     try:
         with naming_errors(path), closing(sqlite3.connect(temporary, isolation_level=None)) as new:
             new.execute(f"PRAGMA page_size = {_PAGE}")
