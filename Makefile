@@ -43,12 +43,12 @@ lint: $(READY)
 	$(BIN)/mypy
 
 bench: $(READY)
-	$(BIN)/hypersphere bench head --csv benchmarks/results/head.csv
+	$(BIN)/python benchmarks/speed.py head --csv benchmarks/results/head.csv
 	$(BIN)/python benchmarks/evaluation.py
 	$(BIN)/python benchmarks/recognition.py search
 
 docs: $(READY)
-	$(BIN)/python tools/build_docs.py
+	PYTHONPATH=benchmarks $(BIN)/python tools/build_docs.py
 	OMP_NUM_THREADS=1 $(BIN)/python -m tools.notebooks
 
 # The documents, the examples and the docstrings as pages with a search that needs no server: build/site/html.

@@ -15,10 +15,10 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import torch
+from bench import append_row, choose_measured_device, device_name
+from bench.measure_training import Crowd, StepClock, measured_recipe
 
 import hypersphere as hs
-from hypersphere.bench import append_row, choose_measured_device, device_name
-from hypersphere.bench.measure_training import Crowd, StepClock, measured_recipe
 from hypersphere.data import InMemory, pixels
 from hypersphere.distributed import World
 from hypersphere.pocket import PocketFaces

@@ -22,10 +22,10 @@ from pathlib import Path
 from typing import NamedTuple
 
 import torch
+from bench import append_row, choose_measured_device, device_name
 from torch import Tensor
 
 import hypersphere as hs
-from hypersphere.bench import append_row, choose_measured_device, device_name
 
 RESULTS = Path(__file__).parent / "results" / "compiled.csv"
 DIM, ROUNDS = 512, 5

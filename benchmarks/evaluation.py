@@ -25,8 +25,9 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
+from bench import append_row, device_name, peak_bytes
+
 import hypersphere as hs
-from hypersphere.bench import append_row, device_name, peak_bytes
 
 RESULTS = Path(__file__).parent / "results" / "evaluation.csv"
 DIM = 512

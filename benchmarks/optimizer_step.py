@@ -25,10 +25,10 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import torch
+from bench import append_row
 from torch import Tensor, nn
 
 import hypersphere as hs
-from hypersphere.bench import append_row
 from hypersphere.engines import use_triton
 from hypersphere.geometry import EPS, normalize
 from hypersphere.optim import row_steps as steps

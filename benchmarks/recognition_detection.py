@@ -23,9 +23,9 @@ from typing import Any
 
 import numpy as np
 import torch
+from bench import append_row, device_name
 
 import hypersphere as hs
-from hypersphere.bench import append_row, device_name
 from hypersphere.recognition import DegenerateLandmarks, Face, align_face, load_detector, read_photo
 
 RESULTS = Path(__file__).parent / "results" / "recognition_detection.csv"

@@ -24,9 +24,9 @@ from typing import Any
 
 import numpy as np
 import recognition_service
+from bench import append_row, device_name
 
 import hypersphere as hs
-from hypersphere.bench import append_row, device_name
 
 ROOT = Path(__file__).parents[1]
 RESULTS = Path(__file__).parent / "results" / "recognition_faults.csv"

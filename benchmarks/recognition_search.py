@@ -22,9 +22,9 @@ from typing import Any
 
 import numpy as np
 import torch
+from bench import append_row, device_name
 
 import hypersphere as hs
-from hypersphere.bench import append_row, device_name
 from hypersphere.recognition.gallery.stored_template import Record, packed
 
 RESULTS = Path(__file__).parent / "results" / "recognition_search.csv"

@@ -27,9 +27,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from bench import append_row, device_name
 
 import hypersphere as hs
-from hypersphere.bench import append_row, device_name
 from hypersphere.recognition.gallery.stored_template import Record, packed
 
 ROOT = Path(__file__).parents[1]

@@ -25,7 +25,6 @@ PEOPLE = ["ada", "grace", *(f"person{number}" for number in range(2, 10))]
 SMALLER = {
     "pocket/faces": "small.toml",
     "--seeds 3 --jobs 2": "--seeds 1",
-    "--plan 10000000 1024 512 8": "--plan 1000 16 8 2",
 }
 """What commands of the pages are shortened by."""
 

@@ -32,14 +32,13 @@ ROOMS = [
     "theory",
     "recognition",
     "service",
-    "bench",
     "cli",
 ]
 FILES = sorted(SOURCE.rglob("*.py"))
 
 EXPORTED = set(exported_names.names())
 
-INTERFACES = ("core", "data", "plots", "pocket", "bench")
+INTERFACES = ("core", "data", "plots", "pocket")
 """Rooms that others import from by their `__init__` alone."""
 
 BESIDE_THE_INTERFACE = {

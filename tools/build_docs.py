@@ -15,8 +15,8 @@ import recipe_keys
 import record_tables
 import rooms
 import torch
+from bench import FLOOR, Measured, draw_head_panels
 
-from hypersphere.bench import FLOOR, Measured, draw_head_panels
 from hypersphere.data import Augmentation
 from hypersphere.engines import Similarity
 from hypersphere.evaluation import roc_curve

@@ -13,7 +13,6 @@ from hypersphere.version import __version__
 if TYPE_CHECKING:
     from hypersphere import (
         backbones,
-        bench,
         core,
         data,
         distributed,
@@ -49,7 +48,6 @@ __all__ = [
     "__version__",
     "align_face",
     "backbones",
-    "bench",
     "core",
     "create_backbone",
     "create_head",

@@ -1,15 +1,13 @@
-"""`hypersphere compare` and `hypersphere bench train`, small."""
+"""`hypersphere compare`, small."""
 
 import json
 from pathlib import Path
 
 import pytest
 
-from hypersphere.bench import measure_training
 from hypersphere.cli import main
 from hypersphere.cli.compare import _Shown
 from hypersphere.data import write_folder
-from hypersphere.data.augment import KINDS
 from hypersphere.pocket import PocketFaces
 from hypersphere.training import Checkpoints, compare_cells, read_log
 from tests.training.small import RECIPE
@@ -150,44 +148,3 @@ def test_going_on_without_best_keeps_no_old_best(
 def test_images_are_no_recipe_to_compare(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["compare", str(tmp_path), "--heads", "softmax,arcface", "--device", "cpu"]) == 2
     assert f"`hypersphere train {tmp_path} --dry-run > images.toml`" in capsys.readouterr().err
-
-
-def test_bench_train_prints_a_row_and_appends_it(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(measure_training, "_IDENTITIES", 8)
-    monkeypatch.setattr(measure_training, "_IMAGES", 4)
-    csv = tmp_path / "train.csv"
-    small = [
-        "--size",
-        "32",
-        "--batch-size",
-        "8",
-        "--classes",
-        "5",
-        "--steps",
-        "2",
-        "--warmup",
-        "1",
-        "--precision",
-        "float32",
-    ]
-    command = ["bench", "train", "--backbones", "cnn4", "--workers", "0", "--no-compile", "--device", "cpu", *small]
-    for chosen in ([], ["--augment", "flip"]):
-        assert main([*command, *chosen, "--csv", str(csv)]) == 0
-    assert capsys.readouterr().out.count("cnn4") == 2
-    header, *rows = csv.read_text().splitlines()
-    assert header.startswith("date_utc,backbone,batch")
-    assert [dict(zip(header.split(","), row.split(","), strict=True))["augment"] for row in rows] == ["all", "flip"]
-    assert set(measure_training.AUGMENTS["all"]) == set(KINDS)
-
-
-def test_bench_train_refuses_nothing_to_measure(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["bench", "train", "--steps", "0"]) == 2
-    assert "--steps=0 must be an integer of at least 1" in capsys.readouterr().err
-
-
-def test_bench_train_measures_one_process(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("WORLD_SIZE", "2")
-    assert main(["bench", "train", "--steps", "1"]) == 2
-    assert "bench train measures one process: start it without torchrun" in capsys.readouterr().err

@@ -34,7 +34,6 @@ COMMANDS = (
     "demo",
     "explore",
     "train pocket/faces --steps 1 data.identities=20 train.batch_size=4 --out trained",
-    "bench head --classes 10 --figure x.png",
     "evaluate pairs --embeddings e.npy --names names.txt --pairs pairs.txt",
 )
 Told = dict[str, tuple[int, str, str]]
@@ -102,7 +101,6 @@ def test_images_are_packed_byte_for_byte(told: Told) -> None:
     [
         ("reproduce normface/fig1", PLOTS),
         ("demo", PLOTS),
-        ("bench head --classes 10 --figure x.png", PLOTS),
         ("data convert faces digits --to mnist --to-split train", IMAGES),
     ],
 )

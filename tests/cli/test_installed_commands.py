@@ -46,6 +46,11 @@ def test_without_the_papers_one_sentence_says_what_to_install(
     )
 
 
+def test_bench_says_where_speed_is_measured(points: list[EntryPoint], capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["bench", "head", "--classes", "10"]) == 1
+    assert "in a checkout, run python benchmarks/speed.py head or train" in capsys.readouterr().err
+
+
 def test_a_command_of_another_distribution(
     tmp_path: Path, points: list[EntryPoint], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -39,7 +39,6 @@ def run_fresh(program: str) -> subprocess.CompletedProcess[str]:
         "cluster --help",
         "theory --help",
         "reproduce --help",
-        "bench head --help",
     ],
 )
 def test_torch_is_not_imported(words: str) -> None:

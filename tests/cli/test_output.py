@@ -110,12 +110,6 @@ def test_evaluate(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert all(len(line) <= 80 for line in printed.splitlines())
 
 
-def test_bench(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    machine = ["--threads", 1, "--device", "cpu"]
-    plan, _ = run_json(capsys, "bench", "head", "--plan", 300, 12, 8, 2, *machine)
-    assert [each["processes"] for each in plan["forecasts"]["CosFace"]] == [1, 2]
-
-
 def test_the_document_is_json() -> None:
     @dataclass
     class Figure:

@@ -14,20 +14,21 @@ ENTRY_POINTS = "hypersphere.commands"
 It takes what `argparse` returns for sub-commands, as `add_command` of the modules here does. Its module is imported for
 every command line, so it must not wait for torch; what the command runs is declared as `run="package.module:function"`.
 """
-_PAPERS = {
-    "theory": "what the papers prove or show in small, computed",
-    "reproduce": "every figure and table of the papers, by name",
+_ELSEWHERE = {
+    "theory": ("what the papers prove or show in small, computed", f"is part of {PAPERS_HINT}"),
+    "reproduce": ("every figure and table of the papers, by name", f"is part of {PAPERS_HINT}"),
+    "bench": ("speed on this machine", "is not installed: in a checkout, run python benchmarks/speed.py head or train"),
 }
-"""Commands of `hypersphere-papers`, which is in the same repository: without it they say how to install it."""
+"""Commands that are in the same repository and not in this package: without it they say where they are."""
 
 
 def add_installed_commands(commands: Any) -> None:
     """Add the commands of the other distributions that are installed; one that cannot be loaded says why when named."""
     for point in sorted(entry_points(group=ENTRY_POINTS), key=lambda point: point.name):
         _add(commands, point)
-    for name, about in _PAPERS.items():
+    for name, (about, where) in _ELSEWHERE.items():
         if name not in commands.choices:
-            problem = f"`hypersphere {name}` is part of {PAPERS_HINT}"
+            problem = f"`hypersphere {name}` {where}"
             commands.add_parser(name, help=about, description=problem).set_defaults(problem=problem)
 
 

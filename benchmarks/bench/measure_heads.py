@@ -21,10 +21,10 @@ from typing import Any, NamedTuple
 
 import torch
 
-from hypersphere.bench.contestants import FLOOR, Size, Step, contestants, draw
-from hypersphere.bench.machine import device_name, peak_bytes, resident_bytes
+from bench.contestants import FLOOR, Size, Step, contestants, draw
+from bench.machine import device_name, peak_bytes, resident_bytes
+from hypersphere import __version__
 from hypersphere.plots import Line, Panel, draw_panels
-from hypersphere.version import __version__
 
 MIB = 2**20
 Report = Callable[[int, int, str], None]

@@ -16,11 +16,11 @@ import torch
 from torch import Tensor, distributed
 from torch.multiprocessing.spawn import start_processes
 
-from hypersphere.bench.contestants import Size
-from hypersphere.bench.plan import PLANNED, WARM_UP, Cost, forecast, seconds_of_steps
+from bench.contestants import Size
+from bench.plan import PLANNED, WARM_UP, forecast_for, seconds_of_steps
 from hypersphere.core import read_json
 from hypersphere.distributed import Group
-from hypersphere.heads.communication import ring_bytes
+from hypersphere.heads import Cost, ring_bytes
 
 CHECKED = Size(rows=240, dim=256, classes=24_000, device="cpu", threads=1)
 _STEPS = 12
@@ -56,7 +56,7 @@ def check_plan() -> Iterator[Checked]:
             rates[name] = Cost.through(classes // 4, found[f"{name}, a quarter"][1], classes, found[name][1])
         network = Cost.through(*found["network"]) if count > 1 else Cost(0.0, 0.0)
         for title, name in PLANNED.items():
-            plan = forecast(name, CHECKED, count, rates[name], network)
+            plan = forecast_for(name, CHECKED, count, rates[name], network)
             seconds = plan.compute * max(1.0, count / core_count()) + plan.exchange
             sent, measured = found[name]
             yield Checked(title, count, plan.sent, sent, seconds, measured)

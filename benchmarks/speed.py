@@ -1,22 +1,48 @@
-"""`hypersphere bench`: images a second of whole training steps; heads beside others', or planned for many processes."""
+"""Speed on this machine: whole training steps, heads beside others', or a plan for many processes.
+
+python benchmarks/speed.py train [--backbones NAMES] [--batch-size B] [--compile] [--augment all|flip] [--csv FILE]
+python benchmarks/speed.py head [--classes C,C..] [--rows N] [--dim d] [--only WORDS] [--csv FILE] [--figure FILE]
+python benchmarks/speed.py head --plan C N d P [--bandwidth GB/S] [--latency MICROSECONDS] [--check]
+"""
 
 from __future__ import annotations
 
 import argparse
+import sys
 import textwrap
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
-import hypersphere as hs
-from hypersphere.cli.output import Results, note
-from hypersphere.cli.parser import add_device, add_loading
-from hypersphere.core import Progress, check_integer, choose_device, import_extra
+import torch
+from bench import (
+    PLANNED,
+    Measured,
+    Size,
+    TrainingBench,
+    append_row,
+    check_lines,
+    choose_measured_device,
+    describe_plan,
+    draw_head_panels,
+    forecast_for,
+    head_rows,
+    head_table,
+    measure_heads,
+    measure_rate,
+)
+
+from hypersphere.cli import add_device
+from hypersphere.core import Failure, Progress, check_integer, choose_device, import_extra
+from hypersphere.heads import forecast_table, network_cost, process_counts
+from hypersphere.plots import save_figure
 
 
-def add_command(commands: Any) -> None:
-    """Add `bench` to the command line."""
-    bench = commands.add_parser("bench", help="measure speed on this machine")
-    kinds = bench.add_subparsers(title="what to measure", metavar="WHAT", required=True)
+def parse(words: Sequence[str] | None) -> argparse.Namespace:
+    """Read the command line."""
+    parser = argparse.ArgumentParser(
+        prog="speed.py", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    kinds = parser.add_subparsers(title="what to measure", metavar="WHAT", required=True)
     train = kinds.add_parser(
         "train",
         help="images a second of whole training steps: reading JPEG files, augmentation, network, head, optimizer",
@@ -36,9 +62,10 @@ def add_command(commands: Any) -> None:
         "--augment", default="all", choices=("all", "flip"), help="every kind of change, or flips alone (%(default)s)"
     )
     add_device(train)
-    add_loading(train)
+    train.add_argument("--workers", type=int, help="processes that load images (0 on a CPU, up to 8 beside a GPU)")
+    train.add_argument("--compile", action=argparse.BooleanOptionalAction, default=False, help="compile the network")
     train.add_argument("--csv", type=Path, help="a file to append the rows to")
-    train.set_defaults(run="bench:run_train")
+    train.set_defaults(run=run_train)
     head = kinds.add_parser(
         "head", help="time and memory of losses with many classes, ours beside others', over those of three products"
     )
@@ -61,36 +88,33 @@ def add_command(commands: Any) -> None:
     head.add_argument("--bandwidth", type=float, default=25.0, help="of --plan: GB/s a process sends (%(default)s)")
     head.add_argument("--latency", type=float, default=20.0, help="of --plan: microseconds a collective (%(default)s)")
     head.add_argument("--check", action="store_true", help="of --plan: compare with 1 to 4 gloo processes started here")
-    head.set_defaults(run="bench:run_head")
+    head.set_defaults(run=run_head)
+    return parser.parse_args(words)
 
 
-def run_train(options: argparse.Namespace) -> Results:
+def run_train(options: argparse.Namespace) -> None:
     """Measure each backbone and print a line for it."""
     names = ("batch_size", "size", "classes", "steps", "warmup", "precision", "workers", "compile", "augment")
-    bench = hs.bench.TrainingBench(**{name: getattr(options, name) for name in names})
-    note(f"{textwrap.fill(bench.describe(choose_device(options.device)), 79)}\n")
+    bench = TrainingBench(**{name: getattr(options, name) for name in names})
+    print(f"{textwrap.fill(bench.describe(choose_device(options.device)), 79)}\n")
     print(f"{'backbone':<14}{'images/s':>10}{'ms a step':>11}{'waiting for data':>18}{'GPU memory':>12}", flush=True)
-    rows = []
     for row in bench.rows(options.backbones.split(","), options.device):
         memory = f"{row['gpu_gib']:.1f} GiB" if row["gpu_gib"] else "-"
         speed = f"{row['images_per_s']:>10,.0f}{row['ms']:>11.1f}{row['waiting']:>18.1%}"
         print(f"{row['backbone']:<14}{speed}{memory:>12}", flush=True)
-        rows.append(row)
         if options.csv is not None:
-            hs.bench.append_row(options.csv, row)
-    return Results({"rows": rows})
+            append_row(options.csv, row)
 
 
-def run_head(options: argparse.Namespace) -> Results:
+def run_head(options: argparse.Namespace) -> None:
     """Measure every contestant at every size, and print a table for each; or plan for several processes."""
-    import torch
-
     threads = torch.get_num_threads() if options.threads is None else check_integer("--threads", options.threads, 1)
     if options.plan is not None:
-        return run_plan(options, threads)
+        run_plan(options, threads)
+        return
     if options.check:
         raise ValueError("--check belongs to --plan: give --plan C N d P too")
-    device = hs.bench.choose_measured_device(options.device)
+    device = choose_measured_device(options.device)
     gpu = device == "cuda"
     rows = options.rows if options.rows is not None else 1024 if gpu else 256
     for name, value, least in (("--rows", rows, 1), ("--dim", options.dim, 1), ("--repeats", options.repeats, 2)):
@@ -103,43 +127,53 @@ def run_head(options: argparse.Namespace) -> Results:
         raise ValueError(f"--figure {options.figure}: its name must end in .png, .svg or .pdf")
     if options.figure is not None:
         import_extra("matplotlib", "--figure")
-    results: dict[int, dict[str, hs.bench.Measured | str]] = {}
-    table: list[dict[str, Any]] = []
+    results: dict[int, dict[str, Measured | str]] = {}
     for text in classes.split(","):
-        size = hs.bench.Size(rows, options.dim, int(text), device, threads)
+        size = Size(rows, options.dim, int(text), device, threads)
         with Progress(f"{size.classes:,} classes", "contestants") as progress:
-            found = results[size.classes] = hs.bench.measure_heads(size, options.repeats, options.only, progress)
-        print(hs.bench.head_table(size, found))
-        note(f"median of {options.repeats} steps. MiB: peak of a step beyond parameters and inputs, with gradients")
-        for row in hs.bench.head_rows(size, found):
-            table.append(row)
+            results[size.classes] = measured = measure_heads(size, options.repeats, options.only, progress)
+        print(head_table(size, measured))
+        print(f"median of {options.repeats} steps. MiB: peak of a step beyond parameters and inputs, with gradients")
+        for row in head_rows(size, measured):
             if options.csv is not None:
-                hs.bench.append_row(options.csv, row)
+                append_row(options.csv, row)
     if options.figure is not None:
-        hs.plots.save_figure(hs.bench.draw_head_panels(results), options.figure)
-    return Results({"rows": table})
+        save_figure(draw_head_panels(results), options.figure)
 
 
-def run_plan(options: argparse.Namespace, threads: int) -> Results:
+def run_plan(options: argparse.Namespace, threads: int) -> None:
     """Print the forecast for 1, 2, 4 .. P processes and, with --check, compare with processes started here."""
     classes, rows, dim = (
         check_integer(f"--plan's {name}", value, least)
         for name, value, least in zip(("C", "N", "d"), options.plan, (2, 1, 1), strict=False)
     )
-    counts = hs.bench.process_counts(rows, options.plan[3])
-    network = hs.bench.network_cost(options.bandwidth, options.latency)
-    size = hs.bench.Size(rows, dim, classes, hs.bench.choose_measured_device(options.device), threads)
+    counts = process_counts(rows, options.plan[3])
+    network = network_cost(options.bandwidth, options.latency)
+    size = Size(rows, dim, classes, choose_measured_device(options.device), threads)
     print(
-        f"{hs.bench.describe_plan(size)}\n"
+        f"{describe_plan(size)}\n"
         f"Assumed: each process sends {options.bandwidth:g} GB/s, {options.latency:g} microseconds for a collective to"
         f" begin (--bandwidth, --latency)."
     )
-    forecasts: dict[str, list[hs.bench.Forecast]] = {}
-    for title, name in hs.bench.PLANNED.items():
+    for title, name in PLANNED.items():
         with Progress(f"measuring {name}", "sizes") as progress:
-            rate = hs.bench.measure_rate(name, size, progress)
-        forecasts[title] = [hs.bench.forecast(name, size, count, rate, network) for count in counts]
-        print(hs.bench.forecast_table(title, rows, rate, forecasts[title]), flush=True)
-    for line in hs.bench.check_lines() if options.check else ():
+            rate = measure_rate(name, size, progress)
+        forecasts = [forecast_for(name, size, count, rate, network) for count in counts]
+        print(forecast_table(title, rows, rate, forecasts), flush=True)
+    for line in check_lines() if options.check else ():
         print(line, flush=True)
-    return Results({"classes": classes, "rows": rows, "dim": dim, "forecasts": forecasts})
+
+
+def main(words: Sequence[str] | None = None) -> int:
+    """Measure; 2 where what was asked for cannot be done."""
+    options = parse(words)
+    try:
+        options.run(options)
+    except (ValueError, ModuleNotFoundError, Failure) as error:
+        print(f"speed.py: {error}", file=sys.stderr)
+        return 2
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

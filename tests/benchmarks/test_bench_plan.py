@@ -1,10 +1,11 @@
-"""`hypersphere bench head --plan`: the forecast, its arithmetic, and its check against processes."""
+"""`benchmarks/speed.py head --plan`: the forecast, its arithmetic, and its check against processes."""
 
 import pytest
+import speed
+from bench import check_plan
+from speed import main
 
-from hypersphere.bench import Cost, Size, check_plan, forecast
-from hypersphere.cli.main import main
-from hypersphere.heads import step_bytes
+from hypersphere.heads import Cost, forecast, step_bytes
 
 
 def test_a_line_goes_through_two_points_and_never_below_zero() -> None:
@@ -16,7 +17,9 @@ def test_a_line_goes_through_two_points_and_never_below_zero() -> None:
 
 def test_a_forecast_adds_up() -> None:
     rate, network = Cost(1e-3, 1e-8), Cost(1e-5, 1e-9)
-    own = forecast("cosface", Size(1024, 512, 1_000_001, "cuda", 1), 8, rate, network)
+    own = forecast(
+        "cosface", rows=1024, dim=512, num_classes=1_000_001, processes=8, rate=rate, network=network, gpu=True
+    )
     share = 125_001
     sent = step_bytes("cosface", rows=1024, dim=512, processes=8)
     assert own.compute == pytest.approx(1e-3 + 1e-8 * share)
@@ -24,7 +27,7 @@ def test_a_forecast_adds_up() -> None:
     assert own.exchange == pytest.approx(sent * 1e-9 + 5 * 1e-5), "counts, embeddings, labels, 2 N floats, gradient"
     assert own.seconds == own.compute + own.exchange
     assert own.memory == share * (3 * 4 * 512 + 2 * 512 + 2 * 1024) + 2 * 4 * 1024 * 512
-    alone = forecast("cosface", Size(1024, 512, 1000, "cpu", 1), 1, rate, network)
+    alone = forecast("cosface", rows=1024, dim=512, num_classes=1000, processes=1, rate=rate, network=network)
     assert (alone.sent, alone.exchange) == (0, 0)
 
 
@@ -34,11 +37,22 @@ def test_sphereface2_sends_less_than_cosface() -> None:
 
 
 def test_the_plan_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["bench", "head", "--plan", "300", "12", "8", "6", "--device", "cpu", "--threads", "1"]) == 0
+    assert main(["head", "--plan", "300", "12", "8", "6", "--device", "cpu", "--threads", "1"]) == 0
     printed = capsys.readouterr().out
     assert "CosFace" in printed
     assert "SphereFace2" in printed
     assert [line.split()[0] for line in printed.splitlines() if line[:9].strip().isdigit()] == ["1", "2", "4", "6"] * 2
+
+
+def test_a_plan_is_made_for_a_network_and_checked(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(speed, "check_lines", lambda: ["compared with processes"])
+    words = ["head", "--plan", "30", "12", "8", "2", "--device", "cpu", "--threads", "1"]
+    assert main([*words, "--bandwidth", "5", "--latency", "7", "--check"]) == 0
+    said = capsys.readouterr().out
+    assert "each process sends 5 GB/s, 7 microseconds for a collective" in said
+    assert said.endswith("compared with processes\n")
 
 
 @pytest.mark.parametrize(
@@ -55,7 +69,7 @@ def test_the_plan_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
 )
 def test_bad_plans_are_refused(options: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     plan = [] if "--plan" in options else ["--plan", "30", "12", "8", "2"]
-    assert main(["bench", "head", *plan, *options]) != 0
+    assert main(["head", *plan, *options]) != 0
     assert "must be" in capsys.readouterr().err
 
 

@@ -1,12 +1,11 @@
-"""`hypersphere bench head`: a table, rows in a file, a picture; and what it refuses."""
+"""`benchmarks/speed.py head`: a table, rows in a file, a picture; and what it refuses."""
 
 import csv
 from pathlib import Path
 
 import pytest
-
-from hypersphere.bench import FLOOR, Size, append_row, contestants, draw
-from hypersphere.cli.main import main
+from bench import FLOOR, Size, append_row, contestants, draw
+from speed import main
 
 
 @pytest.mark.parametrize("classes", ["40", pytest.param("40,60", marks=pytest.mark.slow)])
@@ -16,7 +15,7 @@ def test_a_small_run_prints_and_keeps_its_figures(
     table, figure = tmp_path / "head.csv", tmp_path / "head.png"
     small = ["--classes", classes, "--rows", "8", "--dim", "16", "--repeats", "2", "--threads", "1", "--device", "cpu"]
     kept = ["--only", "ArcFace (chunked)", "--csv", str(table), "--figure", str(figure)]
-    assert main(["bench", "head", *small, *kept]) == 0
+    assert main(["head", *small, *kept]) == 0
     printed = capsys.readouterr().out
     for count in classes.split(","):
         assert f"8 x 16, {count} classes" in printed
@@ -64,7 +63,7 @@ def test_all_contestants_compute_one_loss() -> None:
     ],
 )
 def test_bad_options_are_named(options: list[str], word: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["bench", "head", *options]) != 0
+    assert main(["head", *options]) != 0
     assert word in capsys.readouterr().err
 
 

@@ -16,13 +16,13 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from hypersphere.bench.machine import device_name
+from bench.machine import device_name
+from hypersphere import __version__
 from hypersphere.core import build, check_choice, check_integer
 from hypersphere.data import ImageSource, Indices, Labels, open_source, write_records
 from hypersphere.distributed import World, default_workers, join_world
 from hypersphere.pocket import PocketFaces
 from hypersphere.training import Recipe, Trainer
-from hypersphere.version import __version__
 
 _IDENTITIES, _IMAGES = 64, 16
 _KINDS = ("flip", "shift", "rotate", "zoom", "crop", "low_resolution", "photometric", "grey", "erase")

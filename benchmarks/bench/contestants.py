@@ -1,4 +1,4 @@
-"""Who is measured by `hypersphere bench head`: a step of each, forward and backward, on the same inputs."""
+"""Who is measured by `benchmarks/speed.py head`: a step of each, forward and backward, on the same inputs."""
 
 from __future__ import annotations
 

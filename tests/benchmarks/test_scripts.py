@@ -20,7 +20,7 @@ from tests.recognition.drawn import drawn_landmarks, drawn_photo
 
 def script(name: str, monkeypatch: pytest.MonkeyPatch) -> ModuleType:
     spec = importlib.util.spec_from_file_location(
-        f"benchmark_{name}", Path(__file__).parent.parent / "benchmarks" / f"{name}.py"
+        f"benchmark_{name}", Path(__file__).parents[2] / "benchmarks" / f"{name}.py"
     )
     assert spec is not None
     assert spec.loader is not None
