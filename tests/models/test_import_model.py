@@ -1,6 +1,7 @@
 """Others' weights: each layout has their key names and shapes, and computes what their network computes."""
 
 import dataclasses
+import tracemalloc
 import zipfile
 from collections import OrderedDict
 from collections.abc import Callable
@@ -249,6 +250,12 @@ def test_pickles_that_ask_for_more_than_the_file_has_are_refused(tmp_path: Path)
     path.write_bytes(old[:place] + b"\x8a\x05" + (20 * 10**9).to_bytes(5, "little") + old[place + 2 :])
     with pytest.raises(ValueError, match=r"theirs\.pth: .* states a storage of 20,000,000,000 numbers, but has"):
         import_model(path, out, PRESETS["arcface-torch"])
+    path.write_bytes(b"\x80\x02X" + (2 * 10**9).to_bytes(4, "little") + b"weights.")
+    tracemalloc.start()
+    with pytest.raises(ValueError, match=r"theirs\.pth: no file of weights .*only 8 remain"):
+        import_model(path, out, PRESETS["arcface-torch"])
+    assert tracemalloc.get_traced_memory()[1] < 10**8
+    tracemalloc.stop()
     torch.save({"a": torch.zeros(4)}, path)
     asking = b"\x80\x02}X\x01\0\0\0acbuiltins\nbytearray\n\x8a\x05" + (8 * 10**9).to_bytes(5, "little") + b"\x85Rs."
     with zipfile.ZipFile(path) as sound:

@@ -8,7 +8,7 @@ import pickletools
 import re
 import zipfile
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import IO, Any, BinaryIO, cast
 
 import torch
 from torch import Tensor
@@ -94,10 +94,23 @@ def check_finite(name: str, value: Tensor, path: Path) -> None:
         raise ValueError(f"{path}: {name!r} has {int((~numbers.isfinite()).sum()):,} numbers that are NaN or infinite")
 
 
+class _Bounded:
+    """Reads at most `size` bytes at a time: Python takes the memory of a stated length before it reads."""
+
+    def __init__(self, file: BinaryIO, size: int) -> None:
+        self._file, self._size = file, size
+
+    def read(self, count: int) -> bytes:
+        return self._file.read(min(count, self._size))
+
+    def readline(self) -> bytes:
+        return self._file.readline()
+
+
 def _check_pickle(file: BinaryIO, size: int) -> None:
     """Raise ValueError for one that asks for more memory than the file has bytes, by a storage or a byte array."""
     number = 0
-    for operation, argument, _ in pickletools.genops(file):
+    for operation, argument, _ in pickletools.genops(cast(IO[bytes], _Bounded(file, size))):
         if operation.name == "GLOBAL" and str(argument).endswith(" bytearray"):
             raise ValueError("it holds a byte array, which is no weight")
         if operation.name == "BINPERSID" and number > size:
