@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import hypersphere as hs
 from hypersphere.cli.output import Results, bold, note
 from hypersphere.cli.parser import add_device, model_path
-from hypersphere.core import Progress, choose_device, counted, is_integer, numbered_lines
+from hypersphere.core import Progress, counted, is_integer, numbered_lines
 
 if TYPE_CHECKING:
     import numpy as np
@@ -77,12 +77,6 @@ def run_calibrate(options: argparse.Namespace) -> Results:
     return Results({"file": out, "calibration": made})
 
 
-def _load_model(options: argparse.Namespace) -> Embedder:
-    onnx = options.model.suffix == ".onnx" and options.device is None
-    device = "cpu" if onnx else str(choose_device(options.device))
-    return hs.load_model(options.model, options.contract, device=device)
-
-
 def _of_people(options: argparse.Namespace) -> Calibration:
     """All pairs of a set, or of the people of it that a recipe holds out."""
     from hypersphere.training.training_data import held_out_source
@@ -100,7 +94,7 @@ def _of_people(options: argparse.Namespace) -> Calibration:
     about = _checked(options, source, hs.data.names_of(source), text)
     if options.held_out is not None:
         about = dataclasses.replace(about, disjoint_from=("the people trained on", *about.disjoint_from))
-    model = _load_model(options)
+    model = hs.load_model(options.model, options.contract, device=options.device)
     unit = _embedded(options, model, source)
     with Progress("searching galleries", "galleries") as progress:
         return hs.recognition.calibrate(
@@ -128,7 +122,7 @@ def _of_pairs(options: argparse.Namespace) -> Calibration:
     names, people = np.unique(np.concatenate([np.asarray(side) for side in listed.subjects]), return_inverse=True)
     text = f"{len(names):,} people of {options.pairs.name}"
     about = _checked(options, source, [str(name) for name in names], text)
-    model = _load_model(options)
+    model = hs.load_model(options.model, options.contract, device=options.device)
     unit = _embedded(options, model, source)
     left, right = (source.find(side) for side in (listed.left, listed.right))
     first, second = people[: len(left)], people[len(left) :]

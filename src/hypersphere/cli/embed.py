@@ -54,11 +54,10 @@ def run_embed(options: argparse.Namespace) -> Results | None:
     with hs.distributed.join_world(options.device) as world:
         if options.model is None and world.is_main:
             note("no --model: the starter model of the package, for research only (docs/starter.md)")
-        onnx = options.model is not None and options.model.suffix == ".onnx" and options.device is None
         task = hs.evaluation.EmbedTask(
             images=options.images,
             model=hs.models.STARTER if options.model is None else str(options.model),
-            device="cpu" if onnx else str(world.device),
+            device=hs.models.model_device(options.model or "", options.device and str(world.device)),
             **{name: getattr(options, name) for name in ("format", "contract", "resize", "allow_unreadable")},
             **{name: getattr(options, name) for name in ("batch_size", "workers")},
         )

@@ -11,7 +11,7 @@ from typing import Any
 import hypersphere as hs
 from hypersphere.cli.evaluate_options import add_protocols
 from hypersphere.cli.output import Results
-from hypersphere.core import Progress, choose_device, install_hint
+from hypersphere.core import Progress, install_hint
 
 
 def add_command(commands: Any) -> None:
@@ -71,7 +71,7 @@ def run_evaluate(options: argparse.Namespace) -> Results:
 
 def _open_models(options: argparse.Namespace, path: Path) -> list[hs.models.Embedder]:
     """The models of a file or of a run; ONNX files run on the CPU unless a device is asked for."""
-    device = "cpu" if path.suffix == ".onnx" and options.device is None else choose_device(options.device)
+    device = hs.models.model_device(path, options.device)
     return hs.training.open_models(path, contract=options.contract, device=device, snapshots=options.snapshots)
 
 

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING
 import hypersphere as hs
 from hypersphere.cli.output import note
 from hypersphere.cli.parser import Parser, add_device, check_exists, model_path
-from hypersphere.core import choose_device
 
 if TYPE_CHECKING:
     from hypersphere.recognition import Calibration, Recognizer
@@ -100,7 +99,6 @@ def open_recognizer(options: argparse.Namespace, gallery: str | None = None) -> 
     """The recognizer that the options name; says which model it is if none was named."""
     if options.model is None:
         note("no --model: the starter model of the package, for research only (docs/starter.md)")
-    onnx = options.model is not None and options.model.suffix == ".onnx" and options.device is None
     return hs.Recognizer(
         options.model or hs.models.STARTER,
         detector=None if options.aligned else options.detector,
@@ -108,5 +106,5 @@ def open_recognizer(options: argparse.Namespace, gallery: str | None = None) -> 
         calibration=options.calibration,
         contract=options.contract,
         face=getattr(options, "face", "only"),
-        device="cpu" if onnx else str(choose_device(options.device)),
+        device=options.device,
     )

@@ -2,6 +2,7 @@
 
 from hypersphere.models.card import ModelCard
 from hypersphere.models.contract import PRESETS, Contract, read_contract
+from hypersphere.models.devices import model_device
 from hypersphere.models.embedder import FLIPS, Embedder, NormalizedNetwork, embedded_batches
 from hypersphere.models.export_onnx import export_onnx
 from hypersphere.models.import_model import Imported, has_prototypes_only, import_model, import_prototypes
@@ -54,6 +55,7 @@ __all__ = [
     "load_onnx_graph",
     "load_prototypes",
     "load_thresholds",
+    "model_device",
     "open_safetensors",
     "read_contract",
     "read_torch_file",

@@ -15,6 +15,7 @@ from torch import Tensor, nn
 from hypersphere.backbones import Backbone, create_backbone
 from hypersphere.core import Staged, check_choice, import_extra, parse_json, read_bounded, read_json
 from hypersphere.models.contract import Contract, contract_beside, matched, parse_contract, read_contract
+from hypersphere.models.devices import model_device
 from hypersphere.models.embedder import Embedder
 from hypersphere.models.onnx import load_onnx
 from hypersphere.models.onnx_graph import load_onnx_graph
@@ -36,7 +37,7 @@ def load_model(
     path: str | Path,
     contract: Contract | str | Path | None = None,
     *,
-    device: str = "cpu",
+    device: str | None = "cpu",
     runtime: str = "onnxruntime",
 ) -> Embedder:
     """A model from its file or folder, as an `Embedder`.
@@ -47,7 +48,7 @@ def load_model(
             name is `"./starter"`).
         contract: of an ONNX file: a preset's name, a file, or the contract itself. By default that in
             `X.contract.json` or `X.contract.toml` beside `X.onnx`.
-        device: to compute on.
+        device: to compute on; None for the best there is, which for ONNX files is the CPU.
         runtime: of an ONNX file: `onnxruntime`, or `torch`, which needs no onnxruntime for a GPU but knows the
             operators of face recognisers alone (`load_onnx_graph`).
 
@@ -59,6 +60,7 @@ def load_model(
     name = folder.name
     check_choice("runtime", runtime, ("onnxruntime", "torch"))
     path = find_model(folder)
+    device = model_device(path, device)
     if path.suffix == ".safetensors":
         if contract is not None:
             raise ValueError(f"{path} carries its own contract; leave the other one out")

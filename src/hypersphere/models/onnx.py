@@ -12,6 +12,7 @@ from torch import Tensor
 
 from hypersphere.core import file_digest, import_extra
 from hypersphere.models.contract import Contract, matched
+from hypersphere.models.devices import execution_providers
 from hypersphere.models.embedder import Embedder
 
 _FATAL_ONLY = 4
@@ -44,11 +45,7 @@ class _Network:
         options = runtime.SessionOptions()
         options.log_severity_level = _FATAL_ONLY  # errors are raised
         options.intra_op_num_threads = torch.get_num_threads()
-        providers = ["CUDAExecutionProvider"] if device.startswith("cuda") else ["CPUExecutionProvider"]
-        if providers[0] not in runtime.get_available_providers():
-            raise ValueError(
-                f"device={device!r}: this onnxruntime knows {', '.join(runtime.get_available_providers())}"
-            )
+        providers = execution_providers(runtime, device)
         try:
             self.session = runtime.InferenceSession(str(path), options, providers=providers)
         except Exception as error:  # onnxruntime raises classes of its own for damaged files

@@ -77,7 +77,7 @@ class Recognizer:
         calibration: of the model; by default the file that lies beside it.
         contract: of an ONNX file, as `load_model` takes it.
         face: what a photo with several faces means: `only` refuses it, `largest` takes the largest.
-        device: to compute embeddings on.
+        device: to compute embeddings on; None for the best there is, which for ONNX files is the CPU.
 
     The model, which takes longest, is loaded last: what else is missing or wrong is told at once.
 
@@ -97,7 +97,7 @@ class Recognizer:
         calibration: str | Path | Calibration | None = None,
         contract: str | Path | Contract | None = None,
         face: str = "only",
-        device: str = "cpu",
+        device: str | None = "cpu",
     ) -> None:
         self.face = check_choice("face", face, FACES)
         if contract is not None and isinstance(model, Embedder):

@@ -7,7 +7,7 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from hypersphere.core import Reporter, check_choice, check_names, choose_device
+from hypersphere.core import Reporter, check_choice, check_names
 from hypersphere.core.read_arrays import read_npy
 from hypersphere.data import NamedImages, is_image_name, read_entries
 from hypersphere.evaluation.arrays import Array, finite_rows
@@ -195,5 +195,4 @@ class EmbeddingSource:
     def _opened(self, path: Path) -> Sequence[Embedder]:
         if self.open_model is not None:
             return self.open_model(path)
-        device = "cpu" if path.suffix == ".onnx" and self.device is None else choose_device(self.device)
-        return [load_model(path, self.contract, device=device)]
+        return [load_model(path, self.contract, device=self.device)]
