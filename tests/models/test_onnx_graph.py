@@ -10,7 +10,7 @@ import pytest
 import torch
 from onnx import TensorProto, helper, numpy_helper
 
-from hypersphere.models import Contract, UnsupportedOperator, load_model, load_onnx, load_onnx_graph
+from hypersphere.models import Contract, UnsupportedOperator, load_model, load_network_file, load_onnx_graph
 from tests.models.networks import linear_onnx
 
 RNG = np.random.default_rng(0)
@@ -81,7 +81,7 @@ def test_a_recogniser_gives_what_onnxruntime_gives(tmp_path: Path) -> None:
     path = tmp_path / "face.onnx"
     recogniser(path)
     images = torch.from_numpy(RNG.integers(0, 256, (7, 3, 12, 10), dtype=np.uint8))
-    wanted, found = load_onnx(path, CONTRACT), load_onnx_graph(path, CONTRACT)
+    wanted, found = load_network_file(path, CONTRACT), load_onnx_graph(path, CONTRACT)
     assert found.contract == wanted.contract
     assert found.contract.dim == 5
     torch.testing.assert_close(found.raw(images), wanted.raw(images), rtol=1e-5, atol=1e-5)

@@ -11,7 +11,7 @@ import hypersphere as hs
 from hypersphere.cli.output import Results
 from hypersphere.core import Progress, counted
 
-TARGETS = ("insightface-112", "sphereface-112x96")
+TARGETS = ("insightface-112", "sphereface-112x96", "open-model-zoo-128")
 FACES = ("one", "largest", "all")
 
 

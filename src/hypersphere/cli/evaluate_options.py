@@ -13,6 +13,7 @@ CLASSIFIERS = ("mean", "hik_svm")
 CLEANINGS = ("none", "remove", "centre")
 CONTRACTS = (
     "insightface", "opencv-sface", "arcface-torch", "adaface", "cvlface", "opensphere", "sphereface-pytorch",
+    "open-model-zoo",
 )  # fmt: skip
 FARS = (1e-1, 1e-2, 1e-3, 1e-4, 1e-5, 1e-6)
 FLIPS = ("none", "concat", "sum", "mean")

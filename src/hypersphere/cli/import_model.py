@@ -24,9 +24,9 @@ def add_command(commands: Any) -> None:
         "import",
         help="others' weights (arcface_torch, AdaFace, CVLface, OpenSphere, ...) as a model file",
         description="Write the network of arcface_torch, AdaFace, CVLface, OpenSphere or sphereface_pytorch (.pt, "
-        ".pth, .ckpt, .safetensors) as OUT.safetensors, or an ONNX file as OUT.onnx, with the contract that says how "
-        "images are prepared; or the classifier of all of arcface_torch's processes as a file of prototypes. Of a file "
-        "of torch nothing but tensors is loaded.",
+        ".pth, .ckpt, .safetensors) as OUT.safetensors, or an ONNX or OpenVINO file as OUT.onnx or OUT.xml, with the "
+        "contract that says how images are prepared; or the classifier of all of arcface_torch's processes as a file "
+        "of prototypes. Of a file of torch nothing but tensors is loaded.",
     )
     parser.add_argument(
         "file", type=Path, metavar="FILE", help="backbone.pth, X.ckpt, X.onnx, rank_0_softmax_weight.pt"

@@ -184,7 +184,8 @@ def as_table(config: Any) -> Any:
 def digest(config: Any) -> str:
     """A short hash of a configuration, the same for the same settings.
 
-    Fields at their defaults do not count, so that a new one leaves the hashes of earlier configurations as they are.
+    Fields at their defaults do not count, so that a new one leaves the hashes of earlier configurations as they are;
+    nor do fields that are not compared.
     """
     text = json.dumps(_chosen(config), sort_keys=True)
     return hashlib.sha256(text.encode()).hexdigest()[:12]
@@ -199,7 +200,7 @@ def _chosen(config: Any) -> Any:
         value, default = getattr(config, field.name), field.default
         if field.default_factory is not dataclasses.MISSING:
             default = field.default_factory()
-        if value != default:
+        if field.compare and value != default:
             chosen[field.name] = _chosen(value)
     return chosen
 

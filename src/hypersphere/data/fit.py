@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 import torch
@@ -28,6 +28,7 @@ class Fitted:
         grey: one channel instead of three.
         resize: resize images of another size (bilinear with antialiasing; the aspect ratio is not kept).
         resize_option: what a user writes to have them resized, for the message that refuses one.
+        warp: called with every image and its name before anything else, such as to align it anew.
 
     Example:
         >>> Fitted(open_source("people"), (112, 112), resize=True).batch([0, 1]).shape
@@ -42,6 +43,7 @@ class Fitted:
         grey: bool = False,
         resize: bool = False,
         resize_option: str = "resize=True",
+        warp: Callable[[Image, str], Image] | None = None,
     ) -> None:
         height, width = (check_integer("size", side, 1) for side in size)
         self.source = source
@@ -49,6 +51,7 @@ class Fitted:
         self.grey = grey
         self.resize = resize
         self.resize_option = resize_option
+        self.warp = warp
         self.names = names_of(source)
 
     @property
@@ -89,6 +92,8 @@ class Fitted:
 
     def _read(self, index: int) -> Image:
         image = self.source.read(index)
+        if self.warp is not None:
+            image = self.warp(image, self.source.describe(index))
         if image.shape[:2] != self.size and not self.resize:
             height, width = self.size
             raise ValueError(

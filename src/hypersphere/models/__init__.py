@@ -1,8 +1,16 @@
 """Models that make embeddings, each with the contract that says how images must be prepared for it."""
 
+from hypersphere.models.align import (
+    ALIGNMENT_TARGETS,
+    AlignmentTarget,
+    DegenerateLandmarks,
+    align_face,
+    alignment_target,
+    similarity_transform,
+)
 from hypersphere.models.card import ModelCard
 from hypersphere.models.contract import PRESETS, Contract, read_contract
-from hypersphere.models.devices import model_device
+from hypersphere.models.devices import PROVIDERS, RUNTIMES, model_device, open_session
 from hypersphere.models.embedder import FLIPS, Embedder, NormalizedNetwork, embedded_batches
 from hypersphere.models.export_onnx import export_onnx
 from hypersphere.models.import_model import Imported, has_prototypes_only, import_model, import_prototypes
@@ -16,7 +24,7 @@ from hypersphere.models.model_file import (
     save_folder,
     save_model,
 )
-from hypersphere.models.onnx import load_onnx
+from hypersphere.models.network_file import load_network_file
 from hypersphere.models.onnx_graph import UnsupportedOperator, load_onnx_graph
 from hypersphere.models.prototypes import load_prototypes, save_prototypes
 from hypersphere.models.thresholds import (
@@ -29,14 +37,19 @@ from hypersphere.models.thresholds import (
 from hypersphere.models.torch_file import check_directory, read_torch_file
 
 __all__ = [
+    "ALIGNMENT_TARGETS",
     "CARD_FILE",
     "CONFIG_FILE",
     "FLIPS",
     "MODEL_FILE",
     "PRESETS",
+    "PROVIDERS",
+    "RUNTIMES",
     "STARTER",
     "THRESHOLDS_FILE",
+    "AlignmentTarget",
     "Contract",
+    "DegenerateLandmarks",
     "Embedder",
     "Imported",
     "ModelCard",
@@ -44,6 +57,8 @@ __all__ = [
     "Threshold",
     "ThresholdTable",
     "UnsupportedOperator",
+    "align_face",
+    "alignment_target",
     "check_directory",
     "embedded_batches",
     "export_onnx",
@@ -51,16 +66,18 @@ __all__ = [
     "import_model",
     "import_prototypes",
     "load_model",
-    "load_onnx",
+    "load_network_file",
     "load_onnx_graph",
     "load_prototypes",
     "load_thresholds",
     "model_device",
     "open_safetensors",
+    "open_session",
     "read_contract",
     "read_torch_file",
     "save_folder",
     "save_model",
     "save_prototypes",
     "save_thresholds",
+    "similarity_transform",
 ]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -19,12 +19,15 @@ from hypersphere.core import (
     parse_json,
     read_json,
 )
+from hypersphere.models.align import ALIGNMENT_TARGETS, AlignmentTarget
 
 COLOURS = ("rgb", "bgr", "grey")
 FLIPS = ("none", "concat", "sum", "mean")
+INSIDE = ("input", "output")
 LARGEST_SIDE = 4096
 """Pixels that an image of a contract may be high or wide."""
 _BRIGHTEST = 1e6
+_LATER = ("points", "inside", "licence", "data", "source")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -41,6 +44,15 @@ class Contract:
         backbone: the network's name, where it is known.
         alignment: the alignment target that faces are warped to, in a word, where it is known.
         digest: of the weights, filled in when a model is saved or loaded.
+        points: the alignment target itself, x and y of each landmark in pixels of the crop; for a target that has no
+            name in `ALIGNMENT_TARGETS`.
+        inside: which normalisations the network does itself: `input`, it scales pixels from 0 to 255, so that mean is 0
+            and std 1; `output`, it returns unit vectors.
+        licence: of the weights.
+        data: what they were trained on.
+        source: the address that the weights come from.
+
+    What the last four say changes no embedding, so contracts that differ in nothing else are equal.
 
     Example:
         >>> contract = Contract(input_size=(112, 112), mean=(127.5,), std=(127.5,), dim=512)
@@ -55,6 +67,11 @@ class Contract:
     backbone: str = ""
     alignment: str = ""
     digest: str = ""
+    points: tuple[tuple[float, ...], ...] = ()
+    inside: tuple[str, ...] = field(default=(), compare=False)
+    licence: str = field(default="", compare=False)
+    data: str = field(default="", compare=False)
+    source: str = field(default="", compare=False)
 
     def __post_init__(self) -> None:
         for side in self.input_size:
@@ -70,6 +87,32 @@ class Contract:
             check_range("mean", value, -_BRIGHTEST, _BRIGHTEST)
         for value in self.std:
             check_range("std", check_positive("std", value), 1 / _BRIGHTEST, _BRIGHTEST)
+        for part in self.inside:
+            check_choice("inside", part, INSIDE)
+        if "input" in self.inside and (set(self.mean), set(self.std)) != ({0.0}, {1.0}):
+            raise ValueError(
+                f"inside says that the network scales pixels itself, but mean={self.mean} and std={self.std} scale them"
+                " before it: state mean = [0] and std = [1], or leave 'input' out"
+            )
+        if self.points:
+            self._check_points()
+
+    def _check_points(self) -> None:
+        if any(len(point) != 2 for point in self.points):
+            raise ValueError("points: each is x and y, two numbers")
+        target = AlignmentTarget(tuple((x, y) for x, y in self.points), self.input_size)
+        if self.alignment in ALIGNMENT_TARGETS and target != ALIGNMENT_TARGETS[self.alignment]:
+            raise ValueError(
+                f"points are not those of alignment={self.alignment!r}; leave one of them out, or give the points "
+                "another name"
+            )
+
+    @property
+    def target(self) -> AlignmentTarget | None:
+        """The alignment target; None where the contract has no points and no word that is known."""
+        if self.points:
+            return AlignmentTarget(tuple((x, y) for x, y in self.points), self.input_size)
+        return ALIGNMENT_TARGETS.get(self.alignment)
 
     @property
     def channels(self) -> int:
@@ -82,27 +125,43 @@ class Contract:
         return 2 * self.dim if self.flip == "concat" else self.dim
 
     def table(self) -> dict[str, Any]:
-        """As plain values, for files and results."""
+        """As plain values, for files and results; without what came later and is not stated.
+
+        So the files of a contract that states none of it are read by older versions, too.
+        """
         table: dict[str, Any] = as_table(self)
-        return table
+        return {name: value for name, value in table.items() if name not in _LATER or value}
 
 
 PRESETS = {
     "insightface": Contract(input_size=(112, 112), alignment="insightface-112"),
     "opencv-sface": Contract(
-        input_size=(112, 112), mean=(0.0,), std=(1.0,), alignment="insightface-112", backbone="sface"
+        input_size=(112, 112),
+        mean=(0.0,),
+        std=(1.0,),
+        alignment="insightface-112",
+        backbone="sface",
+        inside=("input",),
     ),
     "arcface-torch": Contract(input_size=(112, 112), flip="sum", alignment="insightface-112"),
     "adaface": Contract(input_size=(112, 112), colour="bgr", flip="sum", alignment="insightface-112"),
     "cvlface": Contract(input_size=(112, 112), flip="sum", alignment="insightface-112"),
     "opensphere": Contract(input_size=(112, 112), flip="mean", alignment="insightface-112"),
     "sphereface-pytorch": Contract(input_size=(112, 96), colour="bgr", std=(128.0,), alignment="sphereface-112x96"),
+    "open-model-zoo": Contract(
+        input_size=(128, 128),
+        colour="bgr",
+        mean=(0.0,),
+        std=(1.0,),
+        alignment="open-model-zoo-128",
+        inside=("input",),
+    ),
 }
-"""Contracts of models that others distribute, as ONNX files or as weights of torch. `arcface-torch` and those after it
-merge mirror images as in their own evaluations.
+"""Contracts of models that others distribute, as ONNX files or as weights of torch. `arcface-torch` to
+`opensphere` merge mirror images as in their own evaluations.
 
 SFace reads RGB: OpenCV is handed BGR images, and swaps the channels before it runs the network (`swapRB=true` in
-FaceRecognizerSF::feature). Scaling is inside the network.
+FaceRecognizerSF::feature). `open-model-zoo` is of Intel's face-reidentification-retail-0095.
 """
 
 

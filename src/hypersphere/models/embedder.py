@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -14,8 +15,18 @@ import torch
 from torch import Tensor, nn
 
 from hypersphere.core import Reporter, check_integer
-from hypersphere.data import ArraySource, Fitted, ImageFiles, ImageSource, Prefetcher, UnreadableImage, unreadable_among
+from hypersphere.data import (
+    ArraySource,
+    Fitted,
+    Image,
+    ImageFiles,
+    ImageSource,
+    Prefetcher,
+    UnreadableImage,
+    unreadable_among,
+)
 from hypersphere.geometry import normalize
+from hypersphere.models.align import AlignmentTarget, alignment_target, realigned
 from hypersphere.models.contract import FLIPS, Contract
 
 __all__ = ["FLIPS", "Embedder", "Images", "NormalizedNetwork", "embedded_batches"]
@@ -37,6 +48,8 @@ class Embedder:
         name: of the model, for messages and results.
         backbone: the arguments of `create_backbone` that made the network; empty for others, such as ONNX graphs.
         card: the text of the model card, where one came with the model.
+        crops: the alignment target of the images that it will be given, by its name, where that is not the model's own:
+            they are warped from one to the other.
 
     Example:
         >>> model = hs.load_model("runs/faces")
@@ -50,6 +63,7 @@ class Embedder:
     name: str = ""
     backbone: Mapping[str, Any] = field(default_factory=dict)
     card: str = field(default="", repr=False)
+    crops: str = ""
 
     def __repr__(self) -> str:
         height, width = self.contract.input_size
@@ -60,6 +74,20 @@ class Embedder:
     def with_flip(self, flip: str) -> Embedder:
         """The same model with another merge of mirror images."""
         return dataclasses.replace(self, contract=dataclasses.replace(self.contract, flip=flip))
+
+    def of_crops(self, alignment: str) -> Embedder:
+        """The same model for images that were aligned to another target than its own.
+
+        Args:
+            alignment: a name of `ALIGNMENT_TARGETS`.
+        """
+        alignment_target(alignment)
+        if self.contract.target is None:
+            raise ValueError(
+                f"{self.name or 'the model'}: its contract states no alignment target that is known here, so crops of "
+                f"{alignment!r} cannot be warped for it; state `points` or `alignment` in the contract"
+            )
+        return dataclasses.replace(self, crops=alignment)
 
     def __call__(
         self,
@@ -93,7 +121,12 @@ class Embedder:
     def fitted(self, source: ImageSource, *, resize: bool = False, resize_option: str = "resize=True") -> Fitted:
         """A set of images with the contract's size and channels, as `Fitted` makes it."""
         grey = self.contract.colour == "grey"
-        return Fitted(source, self.contract.input_size, grey=grey, resize=resize, resize_option=resize_option)
+        size, target = self.contract.input_size, self.contract.target
+        stated = alignment_target(self.crops) if self.crops else target
+        if stated is None or target is None or stated == target:
+            return Fitted(source, size, grey=grey, resize=resize, resize_option=resize_option)
+        warp = partial(_realigned, stated, target)
+        return Fitted(source, size, grey=grey, resize=resize, resize_option=resize_option, warp=warp)
 
     def unit(self, embedded: Tensor, source: ImageSource, part: Ints) -> Tensor:
         """Embeddings on the unit sphere; ValueError with the image's name where one is not finite."""
@@ -183,6 +216,10 @@ def _source(images: Any) -> ImageSource:
         source: ImageSource = images
         return source
     return ImageFiles(images)
+
+
+def _realigned(stated: AlignmentTarget, wanted: AlignmentTarget, image: Image, where: str) -> Image:
+    return realigned(image, stated, wanted, where)
 
 
 def _array(images: Tensor) -> npt.NDArray[np.uint8]:

@@ -15,9 +15,10 @@ from torch import Tensor
 from hypersphere.backbones import create_backbone
 from hypersphere.core import Staged, refuse_existing
 from hypersphere.models.contract import Contract
+from hypersphere.models.devices import FILE_SUFFIXES
 from hypersphere.models.import_layouts import LAYOUTS, Mapped, State
 from hypersphere.models.model_file import open_safetensors, save_model
-from hypersphere.models.onnx import load_onnx
+from hypersphere.models.network_file import load_network_file
 from hypersphere.models.onnx_weights import check_onnx_weights
 from hypersphere.models.prototypes import write_prototypes
 from hypersphere.models.torch_file import check_dense, check_finite, read_torch_file
@@ -48,13 +49,13 @@ class Imported:
 def import_model(path: str | Path, out: str | Path, contract: Contract, *, replace: bool = False) -> Imported:
     """Write the network of another library's file as a model file; whole or not at all.
 
-    `.pt`, `.pth` and `.ckpt` files are read with `weights_only=True`, `.safetensors` too are taken. An ONNX file is
-    checked and copied, with its contract beside it.
+    `.pt`, `.pth` and `.ckpt` files are read with `weights_only=True`, `.safetensors` too are taken. ONNX and
+    OpenVINO files are checked and copied, with their contract beside them.
 
     Args:
         path: arcface_torch's `backbone.pth` or `checkpoint_gpu_0.pt`, AdaFace's `.ckpt`, CVLface's `model.pt`,
-            OpenSphere's `model_*.pth`, clcarwin's `sphere20a`, or an `.onnx`.
-        out: the new `.safetensors`, or `.onnx` for an ONNX file.
+            OpenSphere's `model_*.pth`, clcarwin's `sphere20a`, an `.onnx`, or an `.xml` with its `.bin`.
+        out: the new `.safetensors`, or `.onnx` or `.xml` for such a file.
         contract: how images are prepared, which no such file says.
         replace: overwrite a file that is there.
 
@@ -70,8 +71,8 @@ def import_model(path: str | Path, out: str | Path, contract: Contract, *, repla
     path, out = Path(path), Path(out)
     if not replace:
         refuse_existing(out)
-    if path.suffix == ".onnx":
-        return _import_onnx(path, out, contract, replace)
+    if path.suffix in FILE_SUFFIXES:
+        return _import_network_file(path, out, contract, replace)
     if out.suffix != ".safetensors":
         raise ValueError(f"{out}: a model file ends in .safetensors")
     state, left_out = _network_state(_read(path), path)
@@ -216,17 +217,21 @@ def _checked(mapped: Mapped, odd: list[str], contract: Contract, where: str) -> 
     return mapped.state
 
 
-def _import_onnx(path: Path, out: Path, contract: Contract, replace: bool) -> Imported:
+def _import_network_file(path: Path, out: Path, contract: Contract, replace: bool) -> Imported:
+    """Check an ONNX or OpenVINO file by running it, and copy it with its contract beside it."""
+    kind, suffixes = ("ONNX", [".onnx"]) if path.suffix == ".onnx" else ("OpenVINO", [".xml", ".bin"])
     beside = out.with_suffix(".contract.json")
-    if out.suffix != ".onnx":
-        raise ValueError(f"{out}: an ONNX file is imported as one; name OUT.onnx")
-    if not replace:
-        refuse_existing(beside)
+    if out.suffix != path.suffix:
+        raise ValueError(f"{out}: an {kind} file is imported as one; name OUT{path.suffix}")
+    for file in () if replace else (beside, *map(out.with_suffix, suffixes)):
+        refuse_existing(file)
     if not path.is_file():
         raise ValueError(f"{path}: there is no such file")
-    check_onnx_weights(path)
-    complete = load_onnx(path, contract).contract
+    if path.suffix == ".onnx":
+        check_onnx_weights(path)
+    complete = load_network_file(path, contract).contract
     with Staged() as stage:
-        stage.open(out, replace=replace).write(path.read_bytes())
+        for suffix in suffixes:
+            stage.open(out.with_suffix(suffix), replace=replace).write(path.with_suffix(suffix).read_bytes())
         stage.open(beside, replace=replace).write(json.dumps(complete.table(), indent=1).encode())
-    return Imported("ONNX", complete)
+    return Imported(kind, complete)

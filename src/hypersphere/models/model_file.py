@@ -1,4 +1,4 @@
-"""Model files: `.safetensors` with the contract in its metadata, and any `.onnx` with a stated one."""
+"""Model files: `.safetensors` with the contract in its metadata, and any `.onnx` or `.xml` with a stated one."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from torch import Tensor, nn
 from hypersphere.backbones import Backbone, create_backbone
 from hypersphere.core import Staged, check_choice, import_extra, parse_json, read_bounded, read_json
 from hypersphere.models.contract import Contract, contract_beside, matched, parse_contract, read_contract
-from hypersphere.models.devices import model_device
+from hypersphere.models.devices import FILE_SUFFIXES, RUNTIMES, model_device
 from hypersphere.models.embedder import Embedder
-from hypersphere.models.onnx import load_onnx
+from hypersphere.models.network_file import load_network_file
 from hypersphere.models.onnx_graph import load_onnx_graph
 
 FORMAT = "hypersphere model 2"
@@ -44,13 +44,14 @@ def load_model(
 
     Args:
         path: `.safetensors` of `save_model`, which carries its contract; a folder that has one, such as that of a run;
-            `.onnx`; or `"starter"`, the small face model that comes with the package (docs/starter.md; a folder of that
-            name is `"./starter"`).
-        contract: of an ONNX file: a preset's name, a file, or the contract itself. By default that in
+            `.onnx`; OpenVINO's `X.xml`, with `X.bin` beside it; or `"starter"`, the small face model that comes with
+            the package (docs/starter.md; a folder of that name is `"./starter"`).
+        contract: of an ONNX or OpenVINO file: a preset's name, a file, or the contract itself. By default that in
             `X.contract.json` or `X.contract.toml` beside `X.onnx`.
-        device: to compute on; None for the best there is, which for ONNX files is the CPU.
-        runtime: of an ONNX file: `onnxruntime`, or `torch`, which needs no onnxruntime for a GPU but knows the
-            operators of face recognisers alone (`load_onnx_graph`).
+        device: to compute on; None for the best there is, which for ONNX and OpenVINO files is the CPU.
+        runtime: of an ONNX file: `onnxruntime`; one of its providers (`cpu`, `cuda`, `tensorrt`, `openvino`, `coreml`,
+            `directml`; `openvino` is the package of that name where it is installed); or `torch`, which needs no
+            onnxruntime for a GPU but knows the operators of face recognisers alone (`load_onnx_graph`).
 
     Example:
         >>> load_model("runs/faces")(["ada.jpg", "grace.jpg"], resize=True).shape
@@ -58,7 +59,7 @@ def load_model(
     """
     folder = STARTER_FOLDER if path == STARTER else Path(path)
     name = folder.name
-    check_choice("runtime", runtime, ("onnxruntime", "torch"))
+    check_choice("runtime", runtime, RUNTIMES)
     path = find_model(folder)
     device = model_device(path, device)
     if path.suffix == ".safetensors":
@@ -66,16 +67,18 @@ def load_model(
             raise ValueError(f"{path} carries its own contract; leave the other one out")
         model = _load_safetensors(path, device, name)
         return model if path == folder else _with_card(model, folder)
-    if path.suffix != ".onnx":
-        raise ValueError(f"{path}: a model is a .safetensors or an .onnx file")
+    if path.suffix not in FILE_SUFFIXES:
+        raise ValueError(f"{path}: a model is a .safetensors, an .onnx or an OpenVINO .xml file")
     stated = read_contract(contract) if isinstance(contract, str | Path) else contract or contract_beside(path)
     if stated is None:
+        kind = "an ONNX" if path.suffix == ".onnx" else "an OpenVINO"
         raise ValueError(
-            f"{path}: an ONNX file does not say how images must be prepared; state its contract: a preset such as "
+            f"{path}: {kind} file does not say how images must be prepared; state its contract: a preset such as "
             f"'insightface', or a file {path.with_suffix('.contract.toml').name} beside it"
         )
-    load = load_onnx if runtime == "onnxruntime" else load_onnx_graph
-    return load(path, stated, device=device)
+    if runtime == "torch" and path.suffix == ".onnx":
+        return load_onnx_graph(path, stated, device=device)
+    return load_network_file(path, stated, device=device, runtime=runtime)
 
 
 def find_model(path: str | Path) -> Path:

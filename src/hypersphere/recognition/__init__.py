@@ -1,6 +1,6 @@
 """From photos to decisions: find and align faces, calibrate, verify, enrol and identify."""
 
-from hypersphere.recognition.align import (
+from hypersphere.models.align import (
     ALIGNMENT_TARGETS,
     AlignmentTarget,
     DegenerateLandmarks,

@@ -30,7 +30,7 @@ from hypersphere.core import (
     write_atomically,
 )
 from hypersphere.data import EncodedSource, Image, ImageSource, UnreadableImage, encode, is_image_name, open_every_image
-from hypersphere.recognition.align import DegenerateLandmarks, align_face
+from hypersphere.models.align import DegenerateLandmarks, align_face
 from hypersphere.recognition.align_page import align_page
 from hypersphere.recognition.align_report import AlignedPhoto, AlignReport, AlignTask
 from hypersphere.recognition.face import Face

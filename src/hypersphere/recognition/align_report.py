@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Any
 
 from hypersphere.core import check_choice
 from hypersphere.evaluation import Estimate, guaranteed_proportion
-from hypersphere.recognition.align import ALIGNMENT_TARGETS
+from hypersphere.models.align import ALIGNMENT_TARGETS
 from hypersphere.recognition.detect import Detector, load_detector
 
 FACE_POLICIES = ("one", "largest", "all")
@@ -45,7 +46,7 @@ class AlignTask:
 
     def load_detector(self, threads: int | None = None) -> Detector:
         """Return the detector."""
-        options = {"min_face": self.min_face} if self.detector == "mtcnn" else {}
+        options: dict[str, Any] = {"min_face": self.min_face} if self.detector == "mtcnn" else {}
         return load_detector(self.detector, threads=threads, **options)
 
 

@@ -12,8 +12,8 @@ import numpy.typing as npt
 from hypersphere.core import Reporter, counted
 from hypersphere.data import EncodedSource, Image, ImageSource, UnreadableImage
 from hypersphere.models import Threshold
+from hypersphere.models.align import DegenerateLandmarks
 from hypersphere.plots import Page
-from hypersphere.recognition.align import DegenerateLandmarks
 from hypersphere.recognition.cluster import Ints, members_of
 from hypersphere.recognition.face import Face
 from hypersphere.recognition.photo import read_photo

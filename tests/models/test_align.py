@@ -1,19 +1,24 @@
 """Alignment in float64 against independent computations, and landmarks that are refused."""
 
+import dataclasses
 from collections.abc import Callable
 
 import numpy as np
 import pytest
+import torch
 
 from hypersphere.data import Image
-from hypersphere.models import PRESETS
-from hypersphere.recognition import (
+from hypersphere.models import (
     ALIGNMENT_TARGETS,
+    PRESETS,
     AlignmentTarget,
+    Contract,
     DegenerateLandmarks,
+    Embedder,
     align_face,
     similarity_transform,
 )
+from hypersphere.models.align import realigned
 
 TARGET = np.array(ALIGNMENT_TARGETS["insightface-112"].points)
 SQUARE = AlignmentTarget(((10, 10), (30, 10), (20, 20), (12, 30), (28, 30)), (40, 40))
@@ -136,3 +141,40 @@ def test_landmarks_of_no_face_are_refused(points: np.ndarray, words: str) -> Non
 def test_bad_arguments_are_named(call: Callable[[], object], words: str) -> None:
     with pytest.raises(ValueError, match=words):
         call()
+
+
+def test_a_crop_of_one_target_becomes_one_of_another() -> None:
+    """A face aligned at once, and one aligned to InsightFace's target first: the same but for the second rounding."""
+    y, x = np.mgrid[:200, :200].astype(np.float64)
+    smooth = np.stack([127 + 120 * np.sin(x / 30), 127 + 120 * np.cos(y / 25), (x + y) / 2], 2).astype(np.uint8)
+    landmarks = TARGET * 1.1 + [30, 20]
+    first = align_face(smooth, landmarks, "insightface-112")
+    at_once = align_face(smooth, landmarks, "open-model-zoo-128")
+    twice = realigned(first, ALIGNMENT_TARGETS["insightface-112"], ALIGNMENT_TARGETS["open-model-zoo-128"])
+    assert np.abs(twice.astype(int) - at_once.astype(int)).max() <= 3
+    with pytest.raises(ValueError, match="a.png is 9x112 pixels, but its alignment target has 112x112"):
+        realigned(first[:, :9], ALIGNMENT_TARGETS["insightface-112"], ALIGNMENT_TARGETS["open-model-zoo-128"], "a.png")
+    three = AlignmentTarget(((1, 1), (5, 1), (3, 5)), (9, 9))
+    with pytest.raises(ValueError, match="has 5 points and the model's 3; only targets of the same landmarks"):
+        realigned(first, ALIGNMENT_TARGETS["insightface-112"], three)
+
+
+def test_a_model_takes_crops_of_another_target() -> None:
+    contract = Contract(input_size=(128, 128), mean=(0.0,), std=(1.0,), alignment="open-model-zoo-128")
+    seen = []
+
+    def network(x: torch.Tensor) -> torch.Tensor:
+        seen.append(x)
+        return x.flatten(1)[:, :4] + 1
+
+    crops = np.random.default_rng(0).integers(0, 256, (2, 112, 112, 3), dtype=np.uint8)
+    model = Embedder(dataclasses.replace(contract, dim=4), network, name="net")
+    with pytest.raises(ValueError, match="128x128: crop the images to it"):
+        model(crops)
+    model.of_crops("insightface-112")(crops)
+    targets = ALIGNMENT_TARGETS["insightface-112"], ALIGNMENT_TARGETS["open-model-zoo-128"]
+    wanted = np.stack([realigned(crop, *targets) for crop in crops])
+    np.testing.assert_array_equal(seen[0].permute(0, 2, 3, 1).numpy(), wanted)
+    other = dataclasses.replace(model, contract=dataclasses.replace(model.contract, alignment="pocket"))
+    with pytest.raises(ValueError, match="net: its contract states no alignment target that is known here"):
+        other.of_crops("insightface-112")
