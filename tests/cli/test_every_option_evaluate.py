@@ -26,7 +26,7 @@ def blufr(folder: Path) -> tuple[Own, Sequence[str]]:
 
 def ytf(folder: Path) -> tuple[Own, Sequence[str]]:
     names = official.write_ytf(folder / "splits.txt", frames=1).names
-    return ["--splits", folder / "splits.txt", "--classifiers", "mean", "--far", "0.5"], names
+    return ["--splits", folder / "splits.txt", "--classifiers", "mean", "--far", "0.5", "--pca", "3"], names
 
 
 def ijb(folder: Path) -> tuple[Own, Sequence[str]]:

@@ -56,6 +56,7 @@ def _add_ytf(protocols: Any) -> None:
     )
     parser.add_argument("--bins", type=int, default=100, metavar="N", help="of the histogram (%(default)s)")
     parser.add_argument("--cost", type=float, default=1.0, metavar="C", help="of the HIK-SVM (%(default)s)")
+    parser.add_argument("--pca", type=int, metavar="N", help="N principal components of the other splits' frames")
     _add_rates(parser, "--far", FARS, "where TAR is wanted (1e-1 to 1e-6)")
     add_inputs(parser)
     parser.set_defaults(run="evaluate:run_evaluate", protocol="ytf")

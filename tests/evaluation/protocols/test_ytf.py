@@ -84,6 +84,47 @@ def test_histograms_are_classified_as_libsvm_does(standin: tuple[Path, Embedding
     assert "accuracy_hik_svm" not in only.metrics
 
 
+def test_components_come_of_the_frames_of_the_other_splits(standin: tuple[Path, Embeddings]) -> None:
+    """NormFace sec. 5.1: PCA on the training subset. Every split is scored in what the others' frames span."""
+    path, embeddings = standin
+    components, lines = 5, [line.split(", ") for line in path.read_text().splitlines()[1:]]
+    frames: dict[str, list[np.ndarray]] = {}
+    for name, row in zip(embeddings.names, embeddings.values.astype(np.float64), strict=True):
+        frames.setdefault(name.rpartition("/")[0], []).append(row)
+    splits, same = np.array([int(line[0]) for line in lines]), np.array([line[4] == "1" for line in lines])
+    own, accuracies, by_histogram = np.zeros(len(lines)), [], []
+    for split in range(1, 11):
+        known = {video for line in lines if int(line[0]) != split for video in line[2:4]}
+        rows = np.array([row for video in frames if video in known for row in frames[video]])
+        _, directions = np.linalg.eigh(np.cov(rows.T))
+        matrices = []
+        for line in lines:
+            left, right = (
+                [unit((row - rows.mean(0)) @ directions[:, -components:]) for row in frames[video]]
+                for video in line[2:4]
+            )
+            matrices.append(np.array(left) @ np.array(right).T)
+        scores, tested = np.array([matrix.mean() for matrix in matrices]), splits == split
+        own[tested] = scores[tested]
+        threshold = best_threshold(scores[~tested].tolist(), same[~tested].tolist())
+        accuracies.append(((scores >= threshold) == same)[tested].mean())
+        counts = np.array([np.histogram(matrix, 100, (-1, 1))[0] / matrix.size for matrix in matrices])
+        kernel = np.minimum(counts[:, None], counts).sum(2)
+        machine = SVC(kernel="precomputed").fit(kernel[np.ix_(~tested, ~tested)], same[~tested])
+        by_histogram.append((machine.predict(kernel[np.ix_(tested, ~tested)]) == same[tested]).mean())
+    result = read_ytf(path).evaluate(embeddings, pca=components)
+    np.testing.assert_allclose(result.items["scores"], own, atol=1e-5)
+    assert result.details["all"]["fold_accuracies"] == accuracies
+    assert result.details["hik_svm"]["fold_accuracies"] == by_histogram
+    assert result.options["pca"] == components
+    assert any("principal components" in rule for rule in result.rules)
+    assert "pca" not in read_ytf(path).evaluate(embeddings, classifiers=["mean"]).options
+    with pytest.raises(ValueError, match=r"pca=25: the [0-9]+ frames of the other splits, of width 24, give 24"):
+        read_ytf(path).evaluate(embeddings, pca=25)
+    with pytest.raises(ValueError, match="pca=0"):
+        read_ytf(path).evaluate(embeddings, pca=0)
+
+
 def test_the_kernel_is_that_of_plain_loops() -> None:
     rows = np.random.default_rng(0).dirichlet(np.ones(20), 12)
     wanted = [[sum(min(a, b) for a, b in zip(x, y, strict=True)) for y in rows[:7]] for x in rows]
@@ -114,7 +155,7 @@ def test_decisions_are_those_of_the_dual_solved_otherwise(cost: float) -> None:
         weights = found.x * sign[taught]
         bias = (sign[taught] - kernel[np.ix_(taught, taught)] @ weights)[free].mean()
         expected[tested] = (kernel[np.ix_(tested, taught)] @ weights + bias >= 0) == same[tested]
-    assert (classify_by_histogram(rows, same, split, cost) == expected).all()
+    assert (classify_by_histogram(rows[None], same, split, cost) == expected).all()
     assert 24 < expected.sum() < 48
 
 

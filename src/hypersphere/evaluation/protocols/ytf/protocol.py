@@ -11,6 +11,7 @@ import numpy as np
 from hypersphere.core import Reporter, check_choice, check_integer, check_positive, import_extra, part_of
 from hypersphere.evaluation.arrays import Array, Bools, Floats, Ints
 from hypersphere.evaluation.embeddings import Embeddings
+from hypersphere.evaluation.metrics.similarity import own_scores
 from hypersphere.evaluation.metrics.verification import FARS, decided_histogram, pair_metrics, verify_pairs
 from hypersphere.evaluation.protocols.embedding_source import EmbeddingSource
 from hypersphere.evaluation.protocols.known_protocols import PROTOCOLS, Evaluated
@@ -18,9 +19,11 @@ from hypersphere.evaluation.protocols.official_files import (
     ALLOWED,
     counted,
     found_units,
+    unit_rows,
 )
 from hypersphere.evaluation.protocols.worst import worst_decisions
 from hypersphere.evaluation.protocols.ytf.files import read_splits
+from hypersphere.evaluation.protocols.ytf.frame_pca import Projection, projections
 from hypersphere.evaluation.results.measurement import LeftOut, Measurement
 from hypersphere.evaluation.results.provenance import file_digests
 from hypersphere.evaluation.results.result import RULE_SENTENCES, Result
@@ -31,6 +34,10 @@ CLASSIFIERS = ("mean", "hik_svm")
 MEAN_SCORE = "mean of the score matrix"
 SVM_PURPOSE = "classifier 'hik_svm' (leave it out with classifiers mean)"
 _ROWS = 256
+PCA_RULE = (
+    "Embeddings are projected on the first principal components of the frames of the other nine splits, each frame "
+    "once, and normalised then."
+)
 RULES = (
     "The score matrix of two videos holds the cosine of every frame of the one with every frame of the other.",
     "`accuracy`: the mean of the matrix against a threshold that is best on the other nine splits; mean over splits.",
@@ -79,6 +86,7 @@ class Ytf:
         classifiers: Sequence[str] = CLASSIFIERS,
         bins: int = 100,
         cost: float = 1.0,
+        pca: int | None = None,
         fars: Sequence[float] = FARS,
         allow_missing: bool = False,
         progress: Reporter | None = None,
@@ -90,6 +98,7 @@ class Ytf:
             classifiers: `mean`, `hik_svm`, or both.
             bins: of the histogram.
             cost: C of the support vector machine.
+            pca: how many principal components of the other splits' frames are kept (NormFace sec. 5.1); without, none.
             fars: where the TAR of the mean score is wanted.
             allow_missing: leave out pairs with a video that has no frame, and count them.
             progress: called as `progress(done, total)` in pairs, which the support vector machine goes through again.
@@ -105,21 +114,30 @@ class Ytf:
             "unreadable_images": unreadable,
         }
 
-        def units(video: str) -> Array:
-            return found_units(embeddings, frames[video])
-
-        work = len(kept) * (1 + ("hik_svm" in classifiers))
-        scores, histograms = np.zeros(len(kept)), np.zeros((len(kept), bins))
-        for done, pair in enumerate(kept.tolist()):
-            matrix = units(self.left[pair]) @ units(self.right[pair]).T
-            scores[done] = matrix.mean(dtype=np.float64)
-            if "hik_svm" in classifiers:
-                histograms[done] = _histogram(matrix, bins)
-            if progress is not None:
-                progress(done + 1, work)
         same, split = self.same[kept], self.split[kept]
+        prepared = [None] if pca is None else self._projections(embeddings, frames, kept, pca)
+
+        def units(video: str, projection: Projection | None) -> Array:
+            if projection is None:
+                return found_units(embeddings, frames[video])
+            rows = frames[video]
+            projected = projection(embeddings.values[rows])
+            return unit_rows(projected, lambda k: f"the projected embedding of {embeddings.names[rows[k]]!r}")
+
+        work = len(kept) * (len(prepared) + ("hik_svm" in classifiers))
+        table = np.zeros((len(prepared), len(kept)))
+        histograms = np.zeros((*table.shape, bins if "hik_svm" in classifiers else 0))
+        for row, projection in enumerate(prepared):
+            for done, pair in enumerate(kept.tolist()):
+                matrix = units(self.left[pair], projection) @ units(self.right[pair], projection).T
+                table[row, done] = matrix.mean(dtype=np.float64)
+                if "hik_svm" in classifiers:
+                    histograms[row, done] = _histogram(matrix, bins)
+                if progress is not None:
+                    progress(row * len(kept) + done + 1, work)
         people = self._people(kept)
-        found = verify_pairs(scores, same, split, people)
+        found = verify_pairs(table[0] if pca is None else table, same, split, people)
+        scores = table[0] if pca is None else own_scores(table, split)
         measured = Measurement(
             metrics={"accuracy": found.accuracy, **pair_metrics(scores, same, people, fars)},
             counts={
@@ -146,7 +164,7 @@ class Ytf:
         items = {"right": found.right, "scores": scores, "same": same}
         measured.add_decided_pairs(items | {"left_subject": people[0], "right_subject": people[1]}, fars)
         if "hik_svm" in classifiers:
-            right = classify_by_histogram(histograms, same, split, cost, progress=part_of(progress, len(kept), work))
+            right = classify_by_histogram(histograms, same, split, cost, progress=part_of(progress, table.size, work))
             each = np.array([right[split == k].mean() for k in np.unique(split)])
             measured.metrics["accuracy_hik_svm"] = bootstrap_pairs(right, people, float(each.mean()))
             measured.details["hik_svm"] = {"fold_accuracies": each.tolist(), "deviation": float(each.std(ddof=1))}
@@ -162,8 +180,9 @@ class Ytf:
                 "bins": bins,
                 "cost": cost,
                 "allow_missing": allow_missing,
+                **({} if pca is None else {"pca": pca}),
             },
-            rules=(*RULE_SENTENCES, *RULES),
+            rules=(*RULE_SENTENCES, *RULES, *([] if pca is None else [PCA_RULE])),
             decided=((self.left[pair], self.right[pair]) for pair in kept.tolist()),
             files=self.files,
             left_out=left_out,
@@ -185,6 +204,17 @@ class Ytf:
         if not here.any():
             raise ValueError(f"{self.path}: no pair has frames of both videos; names are like {self.left[0]}/frame.jpg")
         return np.flatnonzero(here)
+
+    def _projections(
+        self, embeddings: Embeddings, frames: Mapping[str, Ints], kept: Ints, components: int
+    ) -> list[Projection]:
+        """What the pairs of each split are compared in: learned from the videos of the other splits' pairs."""
+        numbers = np.unique(self.split[kept])
+        learned_from = {video: np.zeros(len(numbers), dtype=bool) for video in self.videos if video in frames}
+        for pair in kept.tolist():
+            for video in (self.left[pair], self.right[pair]):
+                learned_from[video] |= numbers != self.split[pair]
+        return projections(learned_from, lambda video: embeddings.values[frames[video]], components)
 
     def _people(self, kept: Ints) -> tuple[Ints, Ints]:
         """The numbers of the people on both sides of these pairs."""
@@ -219,7 +249,7 @@ def classify_by_histogram(
     """(pairs,) whether each was decided rightly by scikit-learn's machine, trained on the other splits.
 
     Args:
-        histograms: (pairs, bins).
+        histograms: (1, pairs, bins), or (splits, pairs, bins) with those that each split is decided by.
         same: (pairs,) truth.
         split: (pairs,).
         cost: C.
@@ -227,9 +257,11 @@ def classify_by_histogram(
     """
     check_positive("cost", cost)
     svm = import_extra("sklearn.svm", SVM_PURPOSE)
-    kernel = intersection_kernel(histograms, histograms)
+    kernel = intersection_kernel(histograms[0], histograms[0])
     right = np.zeros(len(same), dtype=bool)
-    for number in np.unique(split):
+    for row, number in enumerate(np.unique(split)):
+        if row and len(histograms) > 1:
+            kernel = intersection_kernel(histograms[row], histograms[row])
         tested, taught = np.flatnonzero(split == number), np.flatnonzero(split != number)
         machine = svm.SVC(C=cost, kernel="precomputed").fit(kernel[np.ix_(taught, taught)], same[taught])
         right[tested] = machine.predict(kernel[np.ix_(tested, taught)]) == same[tested]
@@ -278,6 +310,7 @@ def run_ytf(
     classifiers: Sequence[str] = CLASSIFIERS,
     bins: int = 100,
     cost: float = 1.0,
+    pca: int | None = None,
     fars: Sequence[float] = FARS,
 ) -> Evaluated:
     """YouTube Faces: `splits` is `splits.txt`, the frames are what lies in the folders of its videos; else as
@@ -296,6 +329,7 @@ def run_ytf(
             classifiers=classifiers,
             bins=bins,
             cost=cost,
+            pca=pca,
             fars=fars,
             allow_missing=source.allow_missing,
             progress=progress,
