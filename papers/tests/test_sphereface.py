@@ -1,10 +1,12 @@
 """SphereFace's properties: the grid on the circle, the paper's inequalities and its two bounds agree."""
 
 import math
+from pathlib import Path
 
 import numpy as np
 import pytest
 
+from hypersphere.training import load_recipe
 from hypersphere_papers.sphereface.mathematics import (
     BINARY_BOUND,
     MULTI_CLASS_BOUND,
@@ -54,3 +56,21 @@ def test_opposite_classes_need_less() -> None:
 def test_larger_m_larger_margin() -> None:
     margins = [angular_margin(m, 1.0) for m in (1, 2, 3, 4)]
     assert margins == pytest.approx([0, 1 / 3, 1 / 2, 3 / 5])
+
+
+RECIPES = Path(__file__).parents[1] / "recipes"
+
+
+@pytest.mark.parametrize("path", sorted(RECIPES.glob("sphereface-casia-*.toml")), ids=lambda path: path.stem)
+def test_recipes_put_an_image_and_its_mirror_image_side_by_side(path: Path) -> None:
+    """Sec. 4.1: "concatenating its original face features and its horizontally flipped features"."""
+    validation = load_recipe(path, []).data.validation
+    assert (validation.flip, validation.flip_merge) == (True, "concat")
+
+
+def test_the_contrastive_loss_is_of_embeddings_as_they_are_and_the_triplet_loss_is_alone() -> None:
+    """Sec. 3.5: "Euclidean margin to the learned features (w/o normalization)"; Table 4 has a row "Triplet Loss"."""
+    contrastive = load_recipe(RECIPES / "sphereface-casia-contrastive.toml", []).head["add"]["contrastive"]
+    assert contrastive["distance"] == "euclidean"
+    triplet = load_recipe(RECIPES / "sphereface-casia-triplet.toml", [])
+    assert (triplet.head["name"], triplet.head.get("add"), triplet.train.images_per_identity) == ("triplet", None, 4)

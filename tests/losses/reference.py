@@ -505,15 +505,18 @@ def c_triplet(
     return mean(losses, x, w)  # type: ignore[arg-type]
 
 
-def contrastive(x: Tensor, y: Tensor, *, margin: float = 1.0) -> Tensor:
-    """NormFace eq. 7, mean over the pairs i < j of rows that have a class."""
-    f = unit(x)
+def contrastive(x: Tensor, y: Tensor, *, margin: float = 1.0, distance: str = "unit") -> Tensor:
+    """NormFace eq. 7, mean over the pairs i < j of rows that have a class; `euclidean`: DeepID2 eq. 3, not of unit x."""
+    f = unit(x) if distance == "unit" else x
     losses = []
     for i in range(len(y)):
         for j in range(i + 1, len(y)):
             if y[i] >= 0 and y[j] >= 0:
                 d = ((f[i] - f[j]) ** 2).sum()
-                losses.append(d if y[i] == y[j] else torch.clamp(margin - d, min=0.0))
+                if distance == "unit":
+                    losses.append(d if y[i] == y[j] else torch.clamp(margin - d, min=0.0))
+                else:
+                    losses.append(d / 2 if y[i] == y[j] else torch.clamp(margin - d.sqrt(), min=0.0) ** 2 / 2)
     return mean(losses, x)
 
 

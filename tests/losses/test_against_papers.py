@@ -369,6 +369,8 @@ def test_only_advance_moves_the_margins(name: str, keywords: dict[str, Any]) -> 
     [
         ("contrastive", {}),
         ("contrastive", {"margin": 2.5}),
+        ("contrastive", {"margin": 3.0, "distance": "euclidean"}),
+        ("contrastive", {"margin": 50.0, "distance": "euclidean"}),
         ("triplet", {}),
         ("triplet", {"margin": 1.0, "mining": "all"}),
         ("triplet", {"mining": "all"}),

@@ -66,6 +66,7 @@ SCALED = [
 ]  # fmt: skip
 PAIR_LOSSES: list[tuple[str, dict[str, Any]]] = [
     ("contrastive", {}),
+    ("contrastive", {"distance": "euclidean"}),
     *[("triplet", {"mining": mining}) for mining in ("all", "semihard", "hard")],
 ]
 DTYPES = [torch.float16, torch.bfloat16, torch.float32, torch.float64]

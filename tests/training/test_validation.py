@@ -92,6 +92,10 @@ def test_scores_are_those_of_plain_loops(recipe_file: Path) -> None:
     assert np.allclose(pairs.scores(network), expected, atol=1e-6)
     assert np.allclose(pairs.in_memory("cpu").scores(network), expected, atol=1e-6)
     assert pairs.verify(network).accuracy.value == verify_pairs(np.array(expected), pairs.same).accuracy.value
+    beside = validation_sets(held(recipe_file, "data.validation.flip=true", "data.validation.flip_merge=concat"))[0]
+    with torch.no_grad():
+        unit = normalize(torch.cat([network(images), network(images.flip(-1))], dim=1))
+    assert np.allclose(beside.scores(network), (unit[pairs.left] * unit[pairs.right]).sum(1), atol=1e-6)
     plain = validation_sets(held(recipe_file))[0]
     unit = normalize(embed(run_embedder(recipe, network), plain.source))
     assert np.allclose(plain.scores(network), (unit[plain.left] * unit[plain.right]).sum(1), atol=1e-6)

@@ -39,6 +39,8 @@ class Contrastive(Objective):
 
     Args:
         margin: m, in [0, 4].
+        distance: `unit` as above, or `euclidean`, of embeddings as they are: 1/2 ||x_i - x_j||^2 for one class,
+            1/2 max(0, m - ||x_i - x_j||)^2 for two, with any m >= 0.
 
     When to use:
         Small batches of pairs, beside a loss with prototypes.
@@ -47,20 +49,25 @@ class Contrastive(Objective):
         It is pytorch-metric-learning's `ContrastiveLoss` with squared distances, averaged over all pairs.
 
     References:
-        NormFace, eq. 7.
+        NormFace, eq. 7; Sun et al., DeepID2, eq. 3 (`euclidean`), which SphereFace compares itself with (sec. 3.5).
 
     Example:
         >>> loss = hs.create_loss("contrastive", margin=1.0)(embeddings, labels)
     """
 
-    def __init__(self, *, margin: float = 1.0) -> None:
+    def __init__(self, *, margin: float = 1.0, distance: str = "unit") -> None:
         super().__init__()
-        self.margin = check_range("margin", margin, 0, 4)
+        self.unit = check_choice("distance", distance, ("unit", "euclidean")) == "unit"
+        self.margin = check_range("margin", margin, 0, 4 if self.unit else math.inf)
 
     def forward(self, batch: Batch) -> Tensor:
-        distances = squared_distances(batch)
         same, other = _relations(batch)
-        losses = torch.where(same, distances, (self.margin - distances).clamp(min=0))
+        if self.unit:
+            distances = squared_distances(batch)
+            losses = torch.where(same, distances, (self.margin - distances).clamp(min=0))
+        else:
+            distances = torch.cdist(batch.embeddings, batch.embeddings)
+            losses = torch.where(same, distances, (self.margin - distances).clamp(min=0)) ** 2 / 2
         return mean_where(losses, (same | other).triu(1))
 
 

@@ -45,7 +45,8 @@ class ValidationSettings:
         count: pairs of their images, half of them of one person; fewer where there are not so many.
         pairs: a list of pairs to score besides, such as LFW's `pairs.txt`.
         images: where the images of that list are: a folder, an archive, a pack.
-        flip: add the embedding of the mirror image to that of each image.
+        flip: merge the embedding of each image with that of its mirror image.
+        flip_merge: how: `sum` (NormFace), or `concat`, side by side (SphereFace).
     """
 
     identities: float = 0.0
@@ -53,8 +54,10 @@ class ValidationSettings:
     pairs: str | None = None
     images: str | None = None
     flip: bool = False
+    flip_merge: str = "sum"
 
     def __post_init__(self) -> None:
+        check_choice("flip_merge", self.flip_merge, ("sum", "concat"))
         check_range("identities", self.identities, 0)
         if self.identities >= 1 and self.identities != int(self.identities):
             raise ValueError(f"identities={self.identities} must be a share below 1, or a whole number")

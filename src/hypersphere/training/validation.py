@@ -105,8 +105,9 @@ class UnseenPairs:
         return results
 
     def embeddings(self, network: nn.Module, device: str = "cpu") -> Tensor:
-        """(images, dim); with `data.validation.flip` the sum with those of the mirror images (NormFace, sec. 4.1)."""
-        flip = "sum" if self.recipe.data.validation.flip else "none"
+        """(images, dim); with `data.validation.flip` merged with those of the mirror images."""
+        validation = self.recipe.data.validation
+        flip = validation.flip_merge if validation.flip else "none"
         return embed(run_embedder(self.recipe, network, device, flip=flip), self.source)
 
 
