@@ -151,6 +151,20 @@ def test_sf_softmax_with_64_layers_has_two_accuracies() -> None:
     assert best - 97.75 == pytest.approx(1.67)
 
 
+def test_sf_softmax_with_4_layers_has_two_accuracies() -> None:
+    """SF section 4.2: softmax goes "from 96.60%" and A-Softmax "from 98.20%" on LFW, with the 4 layers of Table 2.
+
+    Table 6 has the same 4 layers in "exactly the same" setting: 98.20 for A-Softmax, but 95.13 to 96.40 for softmax,
+    with or without the last ReLU and biases. 96.60 is none of them, nor row D's 96.63, whose weights are normalised.
+    """
+    entry = load_catalogue()["sphereface/table6"]
+    rows = {name[0]: entry.printed(f"{name}, accuracy") for name in entry.rows}
+    assert rows["G"] == 98.20
+    assert [rows[name] for name in "ABC"] == [95.13, 96.37, 96.40]
+    assert 96.60 not in [round(accuracy, 2) for accuracy in rows.values()]
+    assert max(rows[name] for name in "ABC") < 96.60 < rows["D"]
+
+
 def test_sf_is_worse_than_one_more_model_on_ytf() -> None:
     """SF section 4.3: "our single model performance is only worse than Google FaceNet"; on YTF than Deep FR too."""
     entry = load_catalogue()["sphereface/table4"]
@@ -184,6 +198,28 @@ def test_nf_table_1_cosine_and_euclidean_distance_must_agree() -> None:
     assert torch.equal(cosine.argsort(descending=True), distance.argsort())
     assert one_threshold(cosine, same) == one_threshold(-distance, same)
     assert round(6000 * (98.98 - 98.95) / 100) == 2
+
+
+def test_nf_the_highest_accuracy_is_above_what_its_five_snapshots_can_have() -> None:
+    """NF section 5.2: "The highest accuracy, 99.2167%", of softmax + C-contrastive; Table 2 has 99.19 % +- 0.008 %.
+
+    Table 2 averages five snapshots (section 5.1), and 99.2167 % is 5,953 of 6,000 pairs. Were +- their deviation, none
+    of five could be more than twice that from the mean; were it half their range (every
+    +- of the table is one, two or three halves of a pair), they would have 5,951 and 5,952.
+    """
+    assert round(100 * 5953 / 6000, 4) == 99.2167
+    entry = load_catalogue()["normface/table2"]
+    assert entry.printed("softmax + C-contrastive, both, accuracy") == 99.19
+    assert 99.195 + 2 * 0.0085 < 99.2167
+    g = torch.Generator().manual_seed(0)
+    five = torch.cat([torch.randn(1000, 5, generator=g), torch.tensor([[0.0, 0.0, 0.0, 0.0, 1.0]])]).double()
+    far = (five - five.mean(1, keepdim=True)).abs().amax(1) / five.std(1, correction=0)
+    assert float(far.max()) == pytest.approx(2.0)
+    half_a_pair = 100 / 6000 / 2
+    assert [round(n * half_a_pair, 3) for n in (1, 2, 3)] == [0.008, 0.017, 0.025]  # Table 2 has no others
+    assert (99.19 - half_a_pair, 99.19 + half_a_pair) == pytest.approx(
+        (100 * 5951 / 6000, 100 * 5952 / 6000), abs=0.005
+    )
 
 
 # -------------------------------------------------------------------------------------------------------- doubtful

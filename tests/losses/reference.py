@@ -506,7 +506,7 @@ def c_triplet(
 
 
 def contrastive(x: Tensor, y: Tensor, *, margin: float = 1.0, distance: str = "unit") -> Tensor:
-    """NormFace eq. 7, mean over the pairs i < j of rows that have a class; `euclidean`: DeepID2 eq. 3, not of unit x."""
+    """NormFace eq. 7, mean over the pairs i < j of rows that have a class; `euclidean`: DeepID2 eq. 3."""
     f = unit(x) if distance == "unit" else x
     losses = []
     for i in range(len(y)):

@@ -15,6 +15,7 @@ from hypersphere.theory.expected_softmax import (
     wrong_class_gradient,
 )
 from hypersphere.theory.explorer import explorer_page, save_explorer
+from hypersphere.theory.margin_bounds import BalancedErrorBound, balanced_error_bound, smooth_margin_bound
 from hypersphere.theory.normface import scale_for_bound, softmax_bound
 from hypersphere.theory.tammes import BEST_KNOWN
 from hypersphere.theory.termination import loss_termination_angle, target_logit, termination_angle_of
@@ -44,6 +45,7 @@ __all__ = [
     "TOY_LOSSES",
     "TOY_STEPS",
     "Advice",
+    "BalancedErrorBound",
     "Choice",
     "ExpectedSoftmax",
     "Imbalance",
@@ -53,6 +55,7 @@ __all__ = [
     "ToySolution",
     "advice_lines",
     "advise",
+    "balanced_error_bound",
     "error_bound",
     "explorer_page",
     "half_nearest_angle",
@@ -70,6 +73,7 @@ __all__ = [
     "sample_negative_weights",
     "save_explorer",
     "scale_for_bound",
+    "smooth_margin_bound",
     "softmax_bound",
     "solve_toy",
     "target_gradient",

@@ -21,6 +21,7 @@ from hypersphere.geometry import (
     uniform_sphere,
 )
 from hypersphere.heads import create_head
+from hypersphere.theory import smooth_margin_bound
 from hypersphere_papers.engine.minimise import minimise
 
 STARTS = 4
@@ -120,8 +121,8 @@ def largest_sample_margin(labels: Tensor, dim: int, *, seed: int = 0) -> Solutio
         def objective(points: Tensor, s: float = scale) -> Tensor:
             unit = normalize(points, eps=0.0)
             scores = unit[classes:] @ unit[:classes].T
-            gaps = scores - scores[own][:, None]
-            return gaps[~own].mul(s).logsumexp(0) / s
+            gaps = (scores - scores[own][:, None]).masked_fill(own, -math.inf)
+            return smooth_margin_bound(gaps.mul(s).logsumexp(1) / s, s)
 
         free, _ = minimise(objective, free, steps=300)
     found = _solution(0.0, free[:classes], free[classes:], labels)
