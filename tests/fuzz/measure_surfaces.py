@@ -21,7 +21,6 @@ from hypersphere.evaluation import (
 )
 from hypersphere.evaluation.protocols import (
     evaluate_pairs,
-    read_blufr,
     read_classify,
     read_ijb,
     read_megaface,
@@ -206,11 +205,6 @@ def read_small_ytf(folder: Path) -> Any:
     return repr(read_ytf(folder / "splits.txt"))
 
 
-def read_small_blufr(folder: Path) -> Any:
-    found = read_blufr(folder / "blufr.mat")
-    return {"names": list(found.names), "labels": found.labels, "trials": [vars(trial) for trial in found.trials]}
-
-
 def make_classify(folder: Path) -> None:
     (folder / "test.txt").write_text("".join(f"val/{k}.JPEG {k % 3}\n" for k in range(9)))
     (folder / "train.txt").write_text("".join(f"train/{k}.JPEG {k % 3}\n" for k in range(12)))
@@ -317,13 +311,6 @@ MEASURES: list[Surface] = [
     ),
     FileSurface("MegaFace", 340, make_megaface, read_small_megaface, promise=_LISTS),
     FileSurface("YTF", 410, make_ytf, read_small_ytf, promise=_LISTS),
-    FileSurface(
-        "BLUFR .mat",
-        150,
-        lambda folder: official.write_blufr(folder / "blufr.mat", people=24, each=2),
-        read_small_blufr,
-        promise="errors only: the format has no checksum",
-    ),
     FileSurface("classify", 500, make_classify, evaluate_classify, a_sample_per_line, "a sample for every line"),
     CallSurface("re-identification names", 280, call_reid, "as many names as were given"),
     FileSurface(

@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 
 from hypersphere.evaluation.arrays import Array, Ints
-from hypersphere.evaluation.protocols.mat import read_mat
 
 TRIALS = 10
 _LARGEST = 1 << 31
@@ -30,7 +29,7 @@ class Trial:
 
 def read_config(path: Path) -> tuple[tuple[str, ...], Ints, tuple[Trial, ...]]:
     """The images as LFW lays them out, their people, and the ten trials."""
-    table = read_mat(path, ("imageList", "labels", *_SETS))
+    table = _read_mat(path)
     names = [
         _name(cell, f"{path}: imageList{{{k}}}") for k, cell in enumerate(_entry(table, "imageList", path).ravel(), 1)
     ]
@@ -49,6 +48,21 @@ def read_config(path: Path) -> tuple[tuple[str, ...], Ints, tuple[Trial, ...]]:
         _check_trial(trial, f"{path}, trial {number}")
         trials.append(trial)
     return tuple(map(_in_folder, names)), labels, tuple(trials)
+
+
+def _read_mat(path: Path) -> dict[str, Any]:
+    """Return the arrays of the file by SciPy, which reads what `save -v6` and `-v7` of MATLAB write."""
+    from scipy.io import loadmat
+
+    if not path.is_file():
+        raise ValueError(f"{path}: there is no such file")
+    try:
+        table = loadmat(path, variable_names=["imageList", "labels", *_SETS], appendmat=False)
+    except NotImplementedError:
+        raise ValueError(f"{path}: written by MATLAB 7.3 as HDF5; save it again with -v7") from None
+    except Exception as error:  # SciPy raises whatever its parsing meets
+        raise ValueError(f"{path}: damaged, or not a MATLAB file ({error})") from None
+    return {name: value for name, value in table.items() if not name.startswith("__")}
 
 
 def _entry(table: dict[str, Any], key: str, path: Path) -> Array:
