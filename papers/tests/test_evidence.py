@@ -7,8 +7,9 @@ import numpy as np
 import pytest
 
 from hypersphere.evaluation.statistics.paired_tests import compare_accuracy
-from hypersphere_papers.engine.evidence import Evidence, difference, interval, settings_of
+from hypersphere_papers.engine.evidence import Evidence, settings_of
 from hypersphere_papers.engine.face_searches import HELD_OUT, LFW, PAIRS, RAW, SEARCHED
+from hypersphere_papers.engine.interval_text import difference, interval
 from hypersphere_papers.engine.outcome import Finding
 from hypersphere_papers.engine.record import Record
 from hypersphere_papers.engine.run import Gathered

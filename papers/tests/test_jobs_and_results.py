@@ -4,6 +4,7 @@ import csv
 import io
 import json
 import re
+from dataclasses import replace
 from pathlib import Path
 from typing import get_args
 
@@ -93,11 +94,17 @@ def result_of(findings: tuple[Finding, ...]) -> Result:
     )
 
 
-LOST = Finding(what="no run", ours="not measured", verdict="undecided", note="0 of 3 seeds are on record")
-BEST = Finding(what="the best is inside", ours="m = 2, 86.1; over m = 1 not measured", verdict="undecided")
+LOST = Finding(
+    what="no run", ours="not measured", verdict="undecided", note="0 of 3 seeds are on record", measured=False
+)
+BEST = Finding(
+    what="the best is inside", ours="m = 2, 86.1; over m = 1 not measured", verdict="undecided", measured=False
+)
 HELD = Finding(what="a is better", ours="+1.00", verdict="held", detectable=0.25)
 UNFIT = Finding(what="b is better", ours="+2", verdict="undecided", alone="held", detectable=2.0, note="did not fit")
-ROW = Finding(what="a: accuracy", ours="85.0", paper="LFW 99")
+ROW = Finding(what="a: accuracy", ours="85.0", paper="LFW 99", row="a")
+NONE = Finding(what="r", ours="not measured", measured=False)
+AGREES = replace(HELD, proxy=True)
 
 
 @pytest.mark.parametrize(
@@ -105,10 +112,12 @@ ROW = Finding(what="a: accuracy", ours="85.0", paper="LFW 99")
     [
         ((), "run", "drawn", "drawn"),
         ((ROW,), "run", "drawn", "drawn"),
-        ((HELD, ROW, number("r", "not measured")), "run", "held", "1 held"),
+        ((HELD, ROW, NONE), "run", "held", "1 held"),
+        ((AGREES, ROW), "run", "proxy", "1 agrees"),
+        ((HELD, replace(UNFIT, proxy=True)), "run", "held", "1 held, 1 cannot tell"),
         ((LOST, HELD), "partly run", "undecided", "1 held, 1 not measured"),
         ((ROW, LOST, BEST), "not run", "not run", "2 not measured"),
-        ((number("r", "not measured"),), "not run", "not run", "drawn"),
+        ((NONE,), "not run", "not run", "drawn"),
     ],
 )
 def test_an_item_is_run_as_far_as_its_sentences_are_measured(
@@ -120,7 +129,7 @@ def test_an_item_is_run_as_far_as_its_sentences_are_measured(
 
 def test_a_section_begins_with_its_conclusion_and_folds_what_is_not_judged() -> None:
     entry = Entry(id="p/table1", title="t", kind="real", needs="MNIST", claim="A beats B.")
-    text = "\n".join(item_details(entry, result_of((ROW, LOST, HELD, UNFIT, number("c", "not measured")))))
+    text = "\n".join(item_details(entry, result_of((ROW, LOST, HELD, UNFIT, replace(NONE, what="c")))))
     assert text.startswith(
         """- **Found**: 1 held, 1 undecided, 1 not measured (partly run).
 - **How sure**: 2 by a 95 % interval (± 0.25 to 2, in the units of the rows); 1 of them left undecided for the \
@@ -147,6 +156,33 @@ reason beside them; seeds 0, 1.
 </details>
 """
     )
+
+
+def test_a_proxy_says_whether_it_agrees_and_how_many_rows_were_run() -> None:
+    entry = Entry(
+        id="p/table1",
+        title="t",
+        kind="real",
+        needs="MNIST",
+        claim="A beats B.",
+        columns=("LFW",),
+        rows={"a": (99.0,), "b": (98.0,)},
+        stands_in="all",
+        proxy="x for y",
+        rates="unequal.",
+    )
+    result = result_of((ROW, AGREES, replace(HELD, proxy=True, verdict="contradicted")))
+    assert (result.state, result.state_in_words, result.rows_run(entry)) == ("proxy", "proxy: disagrees", 1)
+    lines = item_section(entry, result, "results")
+    assert lines[2] == "**Rates**: unequal."
+    assert lines[4] == "t (proxy: x for y) (MNIST)."
+    assert lines[6] == "Claim: A beats B. **1 agrees, 1 disagrees**. 1 of 2 printed rows."
+    assert "| a is better | +1.00 | agrees |" in lines
+    assert "| a is better | +1.00 | **disagrees** |" in lines
+    with pytest.raises(ValueError, match="the comparison is a proxy"):
+        replace(entry, stands_in="part")
+    with pytest.raises(ValueError, match="go together"):
+        replace(entry, proxy="")
 
 
 def test_an_item_that_was_not_measured_is_not_run() -> None:
@@ -218,11 +254,14 @@ def test_pages_show_what_was_run_and_what_was_not(tmp_path: Path) -> None:
     assert "![Fig. 6](images/sphereface2-fig6.png)" in page
     assert "[table](results/sphereface2-fig6.csv)" in page
     assert (tmp_path / "results" / "sphereface2-fig6.csv").read_text().count("\n") == 3
-    assert "## Fig. 9\n\nROC curves on IJB-B and IJB-C (faces).\n\n" in page
+    assert "ROC curves on IJB-B and IJB-C (proxy: 34,000 faces of 5,741 people, SFNet-10" in page
     assert "galleries of the IJB protocols (faces).\n\n**Not run.** It needs the protocol files of IJB-B" in page
     index = (tmp_path / "index.md").read_text()
-    assert "| [Fig. 6](sphereface2.md#fig-6) | theory | The similarity adjustment g for several t | 2 held |" in index
-    assert "| 1 | 0 | 98 | 2 | 0 | 0 | 0 |" in index
+    assert (
+        "| [Fig. 6](sphereface2.md#fig-6) | theory | The similarity adjustment g for several t | 2 held |  |" in index
+    )
+    assert "| all | 1 | 0 | 0 | 0 | 0 | 97 | 0 | 401 |" in index
+    assert "| all | 2 | 0 | 0 | 0 | 0 | 0 | 0 |" in index
 
 
 def test_the_pages_of_the_docs_are_up_to_date() -> None:

@@ -216,7 +216,7 @@ def test_items_are_judged_from_records_alone(records: Path, tmp_path: Path) -> N
     assert len(verdicts) == 4
     result, said = judged("fig8", records, tmp_path, seeds=(0, 1, 2))
     assert not any("on record" in line for line in said)
-    assert result.verdict == "held"
+    assert result.verdict() == "held"
 
 
 @pytest.mark.usefixtures("undrawn")

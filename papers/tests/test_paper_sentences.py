@@ -15,7 +15,7 @@ from hypersphere_papers.engine.outcome import Finding, Outcome, checked
 from hypersphere_papers.engine.record import Record
 from hypersphere_papers.engine.run import Gathered
 from hypersphere_papers.engine.setting import Setting
-from hypersphere_papers.engine.verdict import Interval, alike
+from hypersphere_papers.engine.verdict import ALIKE, Interval
 from hypersphere_papers.laboratory import Job, find_item, load_catalogue
 from hypersphere_papers.largest_margins import imbalanced
 from hypersphere_papers.largest_margins.theorems import _at_the_minimum
@@ -51,7 +51,7 @@ def trained(**numbers: float) -> list[Record]:
     ],
 )
 def test_about_as_good_is_asked_of_both_sides(interval: Interval | None, verdict: str) -> None:
-    assert alike(interval) == verdict
+    assert ALIKE(interval) == verdict
 
 
 def solution(change: float) -> ToySolution:

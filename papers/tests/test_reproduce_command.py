@@ -15,11 +15,13 @@ from hypersphere_papers.laboratory import Finding, Job, Outcome
 
 def test_list(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["reproduce", "--list"]) == 0
-    *lines, empty, total, word, counts, data = capsys.readouterr().out.splitlines()
+    *lines, empty, total, rows, word, counts, data = capsys.readouterr().out.splitlines()
     assert (len(lines), empty) == (98, "")
     assert total.startswith("98 items: ")
     assert word.startswith("An item is held where all its sentences and numbers are, contradicted where one is")
-    assert counts.endswith("held/contradicted/undecided, and in fourth place how many were not measured.")
+    assert " proxy, " in total
+    assert re.fullmatch(r"\d+ of the 401 rows that the papers' tables print were run.", rows)
+    assert "(of a proxy agree/disagree/cannot tell), and in fourth place how many were not measured." in counts
     assert "--data PATH; runs on record: papers/records/losses (faces)" in data
     assert not [line for line in lines if "--data" in line]
     assert lines[32].startswith("normface/table5")
@@ -36,8 +38,8 @@ class Terminal(io.StringIO):
 @pytest.mark.parametrize(
     ("columns", "text"),
     [
-        (80, "Lower bound of the softma…"),
-        (110, "8/0/0     Lower bound of the softmax loss against the s…"),
+        (80, "Lower bound of the …"),
+        (110, "8/0/0           Lower bound of the softmax loss a…"),
     ],
 )
 def test_the_list_fits_a_terminal(columns: int, text: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -47,10 +49,10 @@ def test_the_list_fits_a_terminal(columns: int, text: str, monkeypatch: pytest.M
     monkeypatch.setenv("TERM", "xterm")
     monkeypatch.delenv("NO_COLOR", raising=False)
     assert main(["reproduce", "--list"]) == 0
-    assert "\x1b[32mheld        \x1b[0m  " in screen.getvalue()
+    assert "\x1b[32mheld              \x1b[0m  " in screen.getvalue()
     lines = re.sub(r"\x1b\[\d+m", "", screen.getvalue()).splitlines()
     assert max(map(len, lines)) < columns
-    assert f"normface/fig5           theory         held          {text}" in lines
+    assert f"normface/fig5           theory         held                {text}" in lines
     assert any(each.startswith("Counts: ") for each in lines) == (columns == 110)
 
 
@@ -60,7 +62,7 @@ def test_the_list_says_what_came_of_every_item(tmp_path: Path, capsys: pytest.Ca
         return {item["id"]: item["verdict"] for item in json.loads(capsys.readouterr().out)["items"]}
 
     shipped = listed()
-    assert set(shipped.values()) == {"held", "contradicted", "undecided", "drawn", "not run"}
+    assert set(shipped.values()) == {"held", "contradicted", "undecided", "proxy", "drawn", "not run"}
     assert (shipped["normface/table5"], shipped["sphereface/fig1"]) == ("not run", "drawn")
     result = Path("papers/records/results/normface-fig5.json").read_text()
     (tmp_path / "results").mkdir()
@@ -143,8 +145,8 @@ def test_judged_sentences_come_first_with_half_their_interval(
 ) -> None:
     found = [
         Finding(what="a row", ours="5"),
-        Finding(what="lost", ours="not measured", note="0 of 3 seeds are on record"),
-        Finding(what="no run", ours="not measured", verdict="undecided"),
+        Finding(what="lost", ours="not measured", note="0 of 3 seeds are on record", measured=False),
+        Finding(what="no run", ours="not measured", verdict="undecided", measured=False),
         Finding(what="a is better", ours="+1.00", verdict="held", detectable=0.25),
     ]
     monkeypatch.setitem(job._ITEMS, "normface/fig5", lambda job: Outcome(findings=found))

@@ -51,7 +51,7 @@ class Counting:
 
 def test_a_run_is_made_once(tmp_path: Path) -> None:
     runner, shown = Counting(), []
-    again = replace(ONE, title="one by another name")
+    again = replace(ONE, name="one by another name")
     got = gather(
         [ONE, again, TWO], (0, 1), tmp_path, runner=runner, progress=lambda done, total: shown.append((done, total))
     )
@@ -78,7 +78,7 @@ def test_a_run_that_breaks_is_reported_and_tried_again(tmp_path: Path) -> None:
 
 
 def test_the_key_is_of_what_matters() -> None:
-    assert ONE.key(0) == replace(ONE, title="other title").key(0)
+    assert ONE.key(0) == replace(ONE, name="other title").key(0)
     keys = {
         ONE.key(0),
         ONE.key(1),

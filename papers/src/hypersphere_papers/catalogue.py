@@ -7,7 +7,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from hypersphere.core import build, check_choice, load_toml, nearest
 
@@ -42,6 +42,10 @@ class Entry:
         file: that the folder given with `--data` has to have, of a `real` item that trains nothing.
         recipe: of `papers/recipes`, which would run it.
         note: what else a reader must know.
+        proxy: what stands in for what, where our experiment is not the paper's.
+        stands_in: for `all` runs, or for a `part`: those on faces, and small ones.
+        rates: how learning rates and starts were chosen, where not by one standard for all that is compared: on people
+            who are in no test column, by seeds that are not judged.
     """
 
     id: str
@@ -58,6 +62,9 @@ class Entry:
     file: str = ""
     recipe: str = ""
     note: str = ""
+    proxy: str = ""
+    stands_in: Literal["", "all", "part"] = ""
+    rates: str = ""
 
     def __post_init__(self) -> None:
         check_choice("kind", self.kind, KINDS)
@@ -71,6 +78,10 @@ class Entry:
                 raise ValueError(f"{self.id}: {name!r} is no value; {nearest(name, self.values)}")
         if self.kind == "real" and not self.needs:
             raise ValueError(f"{self.id}: a real item must say which data it needs")
+        if bool(self.proxy) != bool(self.stands_in):
+            raise ValueError(f"{self.id}: proxy (what stands in for what) and stands_in (all or part) go together")
+        if self.rates and self.stands_in != "all":
+            raise ValueError(f"{self.id}: where rates are unequal the comparison is a proxy: stands_in must be 'all'")
 
     @property
     def paper(self) -> str:
@@ -83,6 +94,12 @@ class Entry:
         if self.kind == "real":
             return next((name for name in ("MNIST", "CIFAR-10") if self.needs.startswith(name)), "faces")
         return self.kind
+
+    @property
+    def full_title(self) -> str:
+        """The title, with what stands in for what."""
+        which = {"all": "proxy", "part": "in part a proxy"}.get(self.stands_in, "")
+        return f"{self.title} ({which}: {self.proxy})" if which else self.title
 
     @property
     def number(self) -> str:

@@ -11,13 +11,14 @@ from hypersphere_papers.engine.item_details import item_details, not_on_record
 from hypersphere_papers.engine.job import Job, find_item, item, item_ids
 from hypersphere_papers.engine.outcome import Finding, Outcome, Theorem
 from hypersphere_papers.engine.pages import state, write_pages
-from hypersphere_papers.engine.result_file import STATE_RULE, Result, read_result, read_results, shipped_results
+from hypersphere_papers.engine.result_file import STATE_RULE, STATES, Result, read_result, read_results, shipped_results
 from hypersphere_papers.engine.runner import RunOptions, missing, recipe_command, run_entries, run_entry
 from hypersphere_papers.largest_margins.theorems import draw_toy
 from hypersphere_papers.theorems import THEOREMS
 
 __all__ = [
     "KINDS",
+    "STATES",
     "STATE_RULE",
     "THEOREMS",
     "Catalogue",

@@ -17,8 +17,9 @@ from hypersphere_papers.laboratory import Entry, Result
 
 _COLOURS = {"held": green, "contradicted": red}
 _COUNTS = (
-    "Counts: how many of an item's sentences and numbers are held/contradicted/undecided, and in fourth place how many "
-    "were not measured."
+    "Counts: how many of an item's sentences and numbers are held/contradicted/undecided (of a proxy agree/disagree/"
+    "cannot tell), and in fourth place how many were not measured. Rows: how many of those that the paper's table "
+    "prints have a number of ours."
 )
 _DATA = (
     "Items on faces, MNIST and CIFAR-10 take --data PATH; runs on record: papers/records/losses (faces), "
@@ -26,7 +27,6 @@ _DATA = (
 )
 _ROOM_FOR_COUNTS = 100
 """Columns of a terminal that has them."""
-_STATES = ("held", "contradicted", "undecided", "drawn", "not run")
 
 
 def run_reproduce(options: argparse.Namespace) -> Results:
@@ -86,49 +86,59 @@ def _print_list(entries: Sequence[Entry], data: Path | None, folder: Path) -> Re
     width = max((len(entry.id) for entry in entries), default=0)
     columns = screen_width()
     counted = columns is None or columns >= _ROOM_FOR_COUNTS
-    items = []
+    items, run, of = [], 0, 0
     for entry in entries:
         problem, result = laboratory.missing(entry, data), results.get(entry.id)
         word = "not run" if result is None else result.state
+        shown_word = "not run" if result is None else result.state_in_words
         counts = {} if result is None else result.counts()
+        rows = [0 if result is None else result.rows_run(entry), len(entry.rows)]
+        run, of = run + rows[0], of + rows[1]
         items.append(
             {
                 "id": entry.id,
                 "kind": entry.kind,
                 "data": entry.data,
                 "verdict": word,
+                "says": shown_word,
                 "counts": counts,
+                "rows": rows,
+                "proxy": entry.proxy or None,
                 "title": entry.title,
                 "needs": problem or None,
             }
         )
-        shown = _COLOURS.get(word, str)(f"{word:<12}")
-        start = f"{entry.id:<{width}}  {entry.data:<13}  {shown}  {f'{_compact(counts):<8}  ' if counted else ''}"
+        shown = _COLOURS.get(word, str)(f"{shown_word:<18}")
+        table = f"{_compact(counts):<8}  {f'{rows[0]}/{rows[1]}' if entry.rows else '':<6}" if counted else ""
+        start = f"{entry.id:<{width}}  {entry.data:<13}  {shown}  {table}"
         only_data = entry.kind == "real" and laboratory.find_item(entry.id) is not None
-        text = f"{entry.title}{f'  [{problem}]' if problem and not only_data else ''}"
-        print(start + (text if columns is None else clip(text, columns - len(start) + len(shown) - 12)))
+        text = f"{entry.full_title}{f'  [{problem}]' if problem and not only_data else ''}"
+        print(start + (text if columns is None else clip(text, columns - len(start) + len(shown) - 18)))
     total = Counter(item["verdict"] for item in items)
-    note(f"\n{len(items)} items: {', '.join(f'{total[word]} {word}' for word in _STATES)}")
+    note(f"\n{len(items)} items: {', '.join(f'{total[word]} {word}' for word in laboratory.STATES)}")
+    note(f"{run} of the {of} rows that the papers' tables print were run.")
     for line in (f"An item is {laboratory.STATE_RULE}.", *([_COUNTS] if counted else []), _DATA):
         note(wrapped("", line))
     return Results({"items": items})
 
 
 def _compact(counts: Mapping[str, int]) -> str:
-    """`11/1/2`: held, contradicted, undecided; a fourth number where sentences were not measured."""
-    numbers = list(counts.values())
+    """`11/1/2`: held, contradicted, undecided, with proxies; a fourth number where sentences were not measured."""
+    *decided, lost = counts.values() if counts else (0,)
+    half = len(decided) // 2
+    numbers = [*(one + other for one, other in zip(decided[:half], decided[half:], strict=True)), lost]
     return "/".join(map(str, numbers if numbers[-1] else numbers[:-1])) if any(numbers) else ""
 
 
 def _print_result(result: Result, folder: Path) -> None:
     """Judged sentences, then the numbers behind them, then how much is not on record and how well runs fit."""
-    words = {"held": green("held"), "contradicted": red("CONTRADICTED"), "undecided": "undecided", None: ""}
+    words = {"held": green("held"), "contradicted": red("CONTRADICTED")}
     for finding in sorted(result.findings, key=lambda finding: finding.verdict is None):
         if not finding.measured:
             continue
         beside = f" (paper {finding.paper})" if finding.paper else ""
         sure = f", ± {finding.detectable:g} at 95 %" if finding.detectable is not None else ""
-        said = [part for part in (words[finding.verdict], finding.note) if part]
+        said = [part for part in (words.get(finding.word, finding.word), finding.note) if part]
         end = f": {'; '.join(dict.fromkeys(said))}" if said else ""
         print(wrapped("  ", f"{finding.what}: {finding.ours}{beside}{sure}{end}"))
     if lost := [finding for finding in result.findings if not finding.measured]:

@@ -173,11 +173,14 @@ def _parse(line: str, where: str) -> RunRecord:
 def compare_runs(first: Sequence[RunRecord], second: Sequence[RunRecord], pairs: UnseenPairs) -> Difference:
     """Return how much more often the second cell's runs decide rightly, over seeds and people.
 
-    The interval knows of other people and, as far as the runs show them, of other seeds.
+    Runs of the same seeds are paired, since they share their start and the order of their images; where the cells have
+    other seeds than each other, as when one of them stopped, runs are drawn independently.
 
     Args:
         first, second: runs of two cells that were measured on the same pairs.
         pairs: these pairs.
     """
-    sides = [np.array([run.scores[pairs.title].decisions(len(pairs.same)) for run in runs]) for runs in (first, second)]
-    return compare_repeated(sides[0], sides[1], subjects=pairs.subjects)
+    cells = [sorted(runs, key=lambda run: run.seed) for runs in (first, second)]
+    one, two = ([run.scores[pairs.title].decisions(len(pairs.same)) for run in runs] for runs in cells)
+    paired = [run.seed for run in cells[0]] == [run.seed for run in cells[1]]
+    return compare_repeated(one, two, subjects=pairs.subjects, seeds="paired" if paired else "independent")

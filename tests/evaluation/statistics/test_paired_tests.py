@@ -93,12 +93,52 @@ def test_repeated_runs_against_plain_loops() -> None:
             total += weight * (after - before)
             weights += weight
         values.append(total / weights)
-    result = compare_repeated(first, second, subjects=(left, right), replicates=100, seed=3)
+    result = compare_repeated(first, second, subjects=(left, right), seeds="independent", replicates=100, seed=3)
     assert result.estimate.value == pytest.approx(np.mean(second) - np.mean(first))
     assert (result.estimate.low, result.estimate.high) == pytest.approx(np.percentile(values, [2.5, 97.5]))
     assert result.test == "paired bootstrap over subjects and runs"
-    with pytest.raises(ValueError, match="first_right has 60 pairs, second_right 59"):
+    with pytest.raises(ValueError, match="first has 60 items, second 59"):
         compare_repeated(first, [run[1:] for run in second], subjects=(left, right))
+    with pytest.raises(ValueError, match="first has 2 runs, second 3; runs of different seeds are 'independent'"):
+        compare_repeated(first, second, subjects=(left, right))
+    with pytest.raises(ValueError, match="seeds='both' must be"):
+        compare_repeated(first, second, subjects=(left, right), seeds="both")  # type: ignore[arg-type]
+
+
+def test_paired_seeds_are_drawn_together_and_items_weighed() -> None:
+    rng = random.Random(2)
+    left, right = [i % 7 for i in range(60)], [(i * i) % 7 for i in range(60)]
+    share = [1 + i % 3 for i in range(60)]
+    first, second = ([[rng.random() for _ in left] for _ in range(3)] for _ in range(2))
+    draws, choices = np.random.default_rng(3), np.random.default_rng([3, 1])
+    values = []
+    for _ in range(100):
+        drawn = draws.integers(7, size=7).tolist()
+        runs = choices.integers(3, size=3).tolist()
+        total = weights = 0.0
+        for pair, (a, b) in enumerate(zip(left, right, strict=True)):
+            weight = share[pair] * (drawn.count(a) if a == b else drawn.count(a) * drawn.count(b))
+            total += weight * sum(second[run][pair] - first[run][pair] for run in runs) / 3
+            weights += weight
+        values.append(total / weights)
+    result = compare_repeated(first, second, subjects=(left, right), weights=share, replicates=100, seed=3)
+    means = np.mean(second, axis=0) - np.mean(first, axis=0)
+    assert result.estimate.value == pytest.approx(np.average(means, weights=share))
+    assert (result.estimate.low, result.estimate.high) == pytest.approx(np.percentile(values, [2.5, 97.5]))
+    assert result.test == "paired bootstrap over subjects and seeds"
+
+
+def test_seeds_that_gain_alike_have_a_narrower_interval_paired_than_independent() -> None:
+    people = np.arange(200)
+    rng = np.random.default_rng(0)
+    level = np.array([0.5, 0.7, 0.9])[:, None]  # what the seed alone decides
+    first, second = (rng.random((3, 200)) < level + gain for gain in (0.0, 0.05))
+    paired, independent = (
+        compare_repeated(first, second, subjects=(people, people), seeds=how).estimate
+        for how in ("paired", "independent")
+    )
+    assert paired.value == pytest.approx(independent.value)
+    assert paired.high - paired.low < 0.7 * (independent.high - independent.low)
 
 
 def test_equal_decisions_do_not_differ() -> None:

@@ -88,6 +88,10 @@ def gaps(job: Job) -> Outcome:
     return Outcome(findings=findings, figures={figure: _FIGURES[figure]})
 
 
+_CAP = 1.0
+"""Degrees by which the edge of a cap may deviate over the azimuth, among as few as 200 prototypes."""
+
+
 @item("ampface/fig18")
 def crowd(job: Job) -> Outcome:
     """Fig. 18: the region of a prototype among 200."""
@@ -96,7 +100,11 @@ def crowd(job: Job) -> Outcome:
     ends = [
         number(f"{title}: {what}", f"{found.ends:.1f} ± {found.deviation:.1f}") for title, found in regions().items()
     ]
-    findings = [job.value("expected inter-class distance, degrees", exact, digits=2), *ends]
+    widest = max(found.deviation for found in regions().values())
+    cap = job.claim(
+        widest < _CAP, f"deviations of at most {widest:.1f} degrees", note=f"a cap: below {_CAP:g} degree of the edge"
+    )
+    findings = [cap, job.value("expected inter-class distance, degrees", exact, digits=2), *ends]
     return Outcome(findings=findings, figures={"fig18": _FIGURES["fig18"]})
 
 

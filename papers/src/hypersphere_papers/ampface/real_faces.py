@@ -56,7 +56,7 @@ def searched_margins(evidence: Evidence) -> Outcome:
     for name, group in _SEARCHED.items():
         for margin, setting in group.items():
             row = f"{LOSS_NAMES[name]} {name} = {margin:g}"
-            printed = evidence.printed(row, "MF Id") if row in evidence.job.entry.rows else ""
+            printed = evidence.printed(row, "MF Id") if row in evidence.job.entry.rows else None
             findings.append(evidence.row(setting, "lfw", paper=printed))
             findings.append(evidence.row(setting, "pairs", data="held-out people"))
     for name, group in _SEARCHED.items():

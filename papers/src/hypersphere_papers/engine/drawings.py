@@ -11,7 +11,7 @@ from hypersphere.plots import COLORS, Line, Panel, draw_panels, new_figure
 from hypersphere_papers.engine.evidence import Evidence
 from hypersphere_papers.engine.face_measures import SIMILARITY_BINS
 from hypersphere_papers.engine.measure import BINS, MARGIN_BINS, METRICS
-from hypersphere_papers.engine.setting import SMALL_TITLE, Setting
+from hypersphere_papers.engine.setting import Setting
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -47,18 +47,18 @@ def curve(evidence: Evidence, label: str, x: Sequence[float], settings: Sequence
 def draw_margins(evidence: Evidence, groups: Sequence[tuple[str, Sequence[Setting]]]) -> Figure:
     """Histograms of similarities to the own prototype and of sample margins: a row of two panels per group with runs.
 
-    Of small runs on CIFAR-10, whose titles say so, and of runs on faces they are those of training images.
+    Of small runs on CIFAR-10 and of runs on faces they are those of training images.
     """
     panels = []
     for title, settings in groups:
-        own = title.startswith(SMALL_TITLE) or any(setting.data == "faces" for setting in settings)
+        own = any(setting.small or setting.data == "faces" for setting in settings)
         train = "train " if own else ""
         images = f"share of {'training' if train else 'new'} images"
         for name, label, bins in (
             (f"{train}histogram similarity", "similarity to the own prototype", BINS),
             (f"{train}histogram margin", "sample margin", MARGIN_BINS),
         ):
-            lines = [_histogram(evidence, s, name, bins, s.title.removeprefix(SMALL_TITLE)) for s in settings]
+            lines = [_histogram(evidence, s, name, bins, s.name) for s in settings]
             panels.append(Panel(title, label, images, [line for line in lines if line is not None]))
     return draw_panels([panel for panel in panels if panel.lines] or panels, columns=2, width=4.4)
 

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import functools
 import itertools
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from hypersphere_papers.engine import verdict as rules
+from hypersphere_papers.engine.interval_text import difference, interval
 from hypersphere_papers.engine.job import Job, item
 from hypersphere_papers.engine.measure import METRICS
 from hypersphere_papers.engine.outcome import NOT_MEASURED, Finding, Outcome
@@ -20,19 +19,34 @@ from hypersphere_papers.engine.record import Record
 from hypersphere_papers.engine.setting import Setting
 from hypersphere_papers.engine.setting_fit import setting_fits
 from hypersphere_papers.engine.verdict import (
+    ALIKE,
+    BETTER,
     FITTED,
-    MARGIN,
+    NO_WORSE,
     Interval,
     Rule,
     Verdict,
     every,
     gain_of,
-    judge,
     over_seeds,
+    rounded_down,
 )
 
 Floats = npt.NDArray[np.float64]
 Subjects = tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]
+
+
+@dataclass(frozen=True)
+class Printed:
+    """What the paper prints of a row of its table, of other data, to stand beside ours.
+
+    Args:
+        row: of the catalogue.
+        text: the number with its column; nothing where the paper prints none.
+    """
+
+    row: str
+    text: str
 
 
 class Evidence:
@@ -65,7 +79,7 @@ class Evidence:
                 return f"{setting.title}: {problem}"
             shares = [record.numbers.get("train accuracy", math.nan) for record in self.records[setting]]
             if any(share < FITTED for share in shares):
-                return f"{setting.title} did not fit: {rules.rounded_down(min(shares))} % of the training images right"
+                return f"{setting.title} did not fit: {rounded_down(min(shares))} % of the training images right"
         return ""
 
     def judged(
@@ -73,8 +87,21 @@ class Evidence:
     ) -> Finding:
         """A measured sentence about settings; undecided where one of their runs is no test."""
         stopped = any(self.stopped(setting) for setting in settings)
-        text, problem = NOT_MEASURED if stopped else ours, self.unfit(*settings)
-        return self.job.judged(None if stopped else interval, text, sentence=sentence, note=note, problem=problem)
+        return self.job.judged(
+            None if stopped else interval,
+            NOT_MEASURED if stopped else ours,
+            sentence=sentence,
+            note=note,
+            problem=self.unfit(*settings),
+            measured=not stopped,
+            proxy=self.proxy(settings),
+        )
+
+    def proxy(self, settings: Sequence[Setting]) -> bool:
+        """Whether a sentence about settings is about what stands in for the paper's experiment."""
+        return self.job.entry.stands_in == "all" or any(
+            setting.small or setting.data == "faces" for setting in settings
+        )
 
     def decided(
         self,
@@ -92,14 +119,14 @@ class Evidence:
         """
         if any(self.stopped(setting) for setting in settings):
             return self.judged(None, ours, settings, sentence=sentence)
-        if fitted and (problem := self.unfit(*settings)):
-            return Finding(what=sentence, ours=ours, verdict="undecided", alone=verdict, note=problem)
-        return Finding(what=sentence, ours=ours, verdict=verdict, note=note)
+        found = Finding(what=sentence, ours=ours, verdict=verdict, note=note, proxy=self.proxy(settings))
+        return found.withheld(problem) if fitted and (problem := self.unfit(*settings)) else found
 
     def value(self, name: str, setting: Setting, metric: str, *, digits: int | None = None, note: str = "") -> Finding:
         """A number of the paper's, beside the mean of a setting over seeds."""
         if problem := self.stopped(setting):
-            return Finding(what=name, ours=NOT_MEASURED, paper=f"{self.job.entry.printed(name):.10g}", note=problem)
+            paper, row = f"{self.job.entry.printed(name):.10g}", name.rpartition(", ")[0]
+            return Finding(what=name, ours=NOT_MEASURED, paper=paper, note=problem, measured=False, row=row)
         return self.job.value(name, self.mean(setting, metric), digits=digits, note=note)
 
     def values(self, setting: Setting, name: str) -> Floats:
@@ -123,21 +150,29 @@ class Evidence:
                 return record.arrays[name]
         raise ValueError(f"{setting.title}: no seed trained; {self.stopped(setting)}")
 
-    def row(self, setting: Setting, name: str, *, data: str = "", paper: str = "") -> Finding:
+    def row(self, setting: Setting, name: str, *, data: str = "", paper: Printed | None = None) -> Finding:
         """A line of a table: the mean of a number of `METRICS`, and the interval over seeds; of those that trained."""
+        printed = paper or Printed("", "")
         metric = METRICS[name]
         label = f"{setting.title}: {f'{data}: ' if data else ''}{metric.title}"
         problem, values = self.stopped(setting), self.values(setting, name)
         values = values[np.isfinite(values)]
         if not len(values):
-            return Finding(what=label, ours=NOT_MEASURED, paper=paper, note=problem)
+            return Finding(
+                what=label, ours=NOT_MEASURED, paper=printed.text, note=problem, measured=False, row=printed.row
+            )
         spread = f" ({interval(values, f'.{metric.digits}f', metric.bounds)})" if len(values) > 1 else ""
-        return Finding(what=label, ours=f"{values.mean():.{metric.digits}f}{spread}", paper=paper, note=problem)
+        ours = f"{values.mean():.{metric.digits}f}{spread}"
+        return Finding(what=label, ours=ours, paper=printed.text, note=problem, row=printed.row)
 
-    def printed(self, row: str, column: str) -> str:
-        """The paper's own number of a row, with its column: of other data, to stand beside ours."""
+    def printed(self, row: str, column: str) -> Printed:
+        """The paper's own number of a row, with its column."""
         number = self.job.entry.printed(f"{row}, {column}")
-        return "" if math.isnan(number) else f"{column} {number:.10g}"
+        return Printed(row, "" if math.isnan(number) else f"{column} {number:.10g}")
+
+    def unprinted(self, row: str) -> Printed | None:
+        """Name a row of the paper's table beside a number that it does not print; None where it is no row."""
+        return Printed(row, "") if row in self.job.entry.rows else None
 
     def decisions(self, setting: Setting, outcome: str) -> Floats:
         """(seeds, decisions): whether each was right, or the precision of each query."""
@@ -180,7 +215,7 @@ class Evidence:
         one = np.stack([theirs[seed].arrays[against or outcome].astype(np.float64) for seed in seeds])
         two = np.stack([ours[seed].arrays[outcome].astype(np.float64) for seed in seeds])
         chosen = left > left.max() - few if few else np.ones(len(left), dtype=bool)
-        weights = self.weights(better, outcome)[chosen] if weighted else 1.0
+        weights = self.weights(better, outcome)[chosen] if weighted else None
         found = gain_of(one[:, chosen], two[:, chosen], (left[chosen], right[chosen]), weights)
         self.job.judging()
         return found
@@ -204,12 +239,11 @@ class Evidence:
         """That one setting is better than another (or, with `equal`, no worse); `against` and `few` as for `gain`."""
         words = "at least as good as" if equal else "better than"
         said = sentence or f"{better.title} is {words} {worse.title}"
-        rule = functools.partial(judge, margin=MARGIN) if equal else judge
-        return self._judged_gain(better, worse, outcome, said, rule, against=against, few=few)
+        return self._judged_gain(better, worse, outcome, said, NO_WORSE if equal else BETTER, against=against, few=few)
 
     def about_as_good(self, one: Setting, other: Setting, outcome: str, *, sentence: str) -> Finding:
         """That one setting differs from another by less than the margin, on both sides."""
-        return self._judged_gain(one, other, outcome, sentence, rules.alike)
+        return self._judged_gain(one, other, outcome, sentence, ALIKE)
 
     def _judged_gain(
         self, better: Setting, worse: Setting, outcome: str, sentence: str, rule: Rule, **chosen: Any
@@ -217,17 +251,18 @@ class Evidence:
         def gain(weighted: bool) -> Interval | None:
             return self.gain(better, worse, outcome, **chosen, weighted=weighted)
 
-        problem = self.unfit(better, worse)
-        return self.judged_both_ways(gain, better, outcome, sentence=sentence, rule=rule, problem=problem)
+        return self.judged_both_ways(
+            gain, (better, worse), outcome, sentence=sentence, rule=rule, problem=self.unfit(better, worse)
+        )
 
     def judged_both_ways(
         self,
         gain: Callable[[bool], Interval | None],
-        setting: Setting,
+        settings: Sequence[Setting],
         outcome: str,
         *,
         sentence: str,
-        rule: Rule = judge,
+        rule: Rule = BETTER,
         problem: str = "",
     ) -> Finding:
         """A sentence about a gain; where decisions have weights, undecided unless it is decided so without them, too.
@@ -236,13 +271,21 @@ class Evidence:
 
         Args:
             gain: called with whether decisions count by their weights.
-            setting, outcome: whose decisions.
+            settings, outcome: whose decisions; the first has their weights.
             sentence, rule, problem: as of `Job.judged`.
         """
         by_people = gain(True)
         text = NOT_MEASURED if by_people is None else by_people.text()
-        found = self.job.judged(by_people, text, sentence=sentence, rule=rule, problem=problem)
-        if found.verdict == "undecided" or np.ptp(self.weights(setting, outcome)) == 0:
+        found = self.job.judged(
+            by_people,
+            text,
+            sentence=sentence,
+            rule=rule,
+            problem=problem,
+            measured=by_people is not None,
+            proxy=self.proxy(settings),
+        )
+        if found.verdict == "undecided" or np.ptp(self.weights(settings[0], outcome)) == 0:
             return found
         by_pairs = gain(False)
         assert by_pairs is not None
@@ -285,33 +328,11 @@ class Evidence:
             ours=f"{best.title}, {self.mean(best, outcome):.2f}; over {gains}",
             verdict=every([end.verdict or "undecided" for end in ends]),
             note=self.unfit(best, first, last),
+            measured=all(end.measured for end in ends),
+            proxy=self.proxy(settings),
+            p_value=None if any(end.p_value is None for end in ends) else max(end.p_value or 0.0 for end in ends),
         )
         return [inside, ends[0]]
-
-
-def each(values: Sequence[float] | Floats, form: str = ".2f") -> str:
-    """`0.50, 1.20, 1.90`."""
-    return ", ".join(f"{value:{form}}" for value in values)
-
-
-def difference(values: Floats, digits: int) -> str:
-    """`; difference -0.01 to +0.05, by seed +0.010, +0.020, +0.030`; nothing of one seed.
-
-    An end that would be printed as zero is what decided the verdict: it takes more digits, until it is none.
-    """
-    if len(values) < 2:
-        return ""
-    found = over_seeds(values)
-    ends = [] if found is None else [abs(end) for end in (found.low, found.high) if end]
-    shown = max([digits, *(math.ceil(-math.log10(2 * end)) for end in ends)])
-    return f"; difference {interval(values, f'+.{shown}f')}, by seed {each(values, f'+.{shown + 1}f')}"
-
-
-def interval(values: npt.ArrayLike, form: str, bounds: tuple[float, float] = (-math.inf, math.inf)) -> str:
-    """Student's 95 % interval of the mean of a few values, cut at the bounds of what they can be."""
-    found = over_seeds(values)
-    low, high = (math.nan, math.nan) if found is None else (found.low, found.high)
-    return f"{max(low, bounds[0]):{form}} to {min(high, bounds[1]):{form}}"
 
 
 Judge = Callable[[Evidence], Outcome]
@@ -348,7 +369,10 @@ def _run(job: Job, settings: Sequence[Setting], judge: Judge) -> Outcome:
         done = itertools.count(1)
         outcome = judge(Evidence(replace(job, judging=lambda: bar(next(done), 0)), records))
     notes = [*outcome.notes, _trained([found[key] for key in keys if key in found])]
-    outcome = replace(outcome, notes=notes, fits=setting_fits(records))
+    findings = outcome.findings
+    if job.entry.stands_in == "all":
+        findings = [replace(finding, proxy=finding.verdict is not None) for finding in findings]
+    outcome = replace(outcome, findings=findings, notes=notes, fits=setting_fits(records))
     lost = [s.title for s in settings if s.measure == "features" and all(r.stopped for r in records[s])]
     if not lost:
         return outcome

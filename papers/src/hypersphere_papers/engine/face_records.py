@@ -154,7 +154,7 @@ def rows(evidence: Evidence, settings: Mapping[str, Setting], column: str = "") 
     """Accuracy of settings on the two sets of pairs; beside that on LFW the paper's number of a row and column."""
     found = []
     for row, setting in settings.items():
-        printed = evidence.printed(row, column) if column else ""
+        printed = evidence.printed(row, column) if column else evidence.unprinted(row)
         found.append(evidence.row(setting, "lfw", paper=printed))
         found.append(evidence.row(setting, "pairs", data="held-out people"))
     return found

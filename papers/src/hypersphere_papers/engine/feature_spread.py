@@ -11,7 +11,8 @@ import torch
 from torch import Tensor
 
 from hypersphere.geometry import normalize
-from hypersphere_papers.engine.evidence import Evidence, Floats, difference
+from hypersphere_papers.engine.evidence import Evidence, Floats
+from hypersphere_papers.engine.interval_text import difference
 from hypersphere_papers.engine.outcome import Finding
 from hypersphere_papers.engine.record import Record
 from hypersphere_papers.engine.setting import Setting

@@ -10,7 +10,7 @@ from hypersphere_papers.engine.outcome import Finding
 
 def findings_table(findings: Sequence[Finding], width: int | None = None) -> str:
     """Findings as aligned text; in lines of at most `width` columns, as far as the numbers leave room."""
-    said = ["; ".join(part for part in (found.verdict, found.note) if part) for found in findings]
+    said = ["; ".join(part for part in (found.word, found.note) if part) for found in findings]
     cells = [("", "ours", "expected", "")]
     cells += [(found.what, found.ours, found.paper, text) for found, text in zip(findings, said, strict=True)]
     widths = [max(len(line[place]) for line in cells) for place in range(3)]

@@ -129,7 +129,7 @@ def _table(entry: Entry, findings: Sequence[Finding]) -> list[str]:
             finding.paper,
             finding.ours,
             "" if finding.tolerance is None else f"{finding.tolerance:g}",
-            "**contradicted**" if finding.verdict == "contradicted" else finding.verdict or "",
+            f"**{finding.word}**" if finding.verdict == "contradicted" else finding.word,
             "" if finding.detectable is None else f"{finding.detectable:g}",
             _note(finding),
         ]

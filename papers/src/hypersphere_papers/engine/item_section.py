@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 from collections.abc import Sequence
+from dataclasses import replace
 
 from hypersphere.core import counted
 from hypersphere_papers.catalogue import Entry
@@ -28,7 +29,9 @@ def item_section(entry: Entry, result: Result | None, results: str) -> list[str]
         result: of its last run.
         results: folder of the results, as the page links to it.
     """
-    above = [f"## {entry.number}", "", f"{entry.title} ({entry.data}).", ""]
+    above = [f"## {entry.number}", ""]
+    above += [f"**Rates**: {entry.rates}", ""] if entry.rates else []
+    above += [f"{entry.full_title} ({entry.data}).", ""]
     below = [entry.note, ""] if entry.note else []
     if result is None:
         above += [f"Claim: {entry.claim}", ""] if entry.claim else []
@@ -47,11 +50,14 @@ def findings_csv(result: Result) -> str:
     """All numbers and sentences of an item as a table for a spreadsheet."""
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(["what", "paper", "ours", "tolerance", "verdict", "by the interval alone", "± 95 %", "note"])
+    writer.writerow(["what", "paper", "ours", "tolerance", "verdict", "alone", "± 95 %", "p", "note"])
     for finding in result.findings:
-        numbers = ["" if value is None else f"{value:g}" for value in (finding.tolerance, finding.detectable)]
-        verdicts = [finding.verdict or "", finding.alone or ""]
-        writer.writerow([finding.what, finding.paper, finding.ours, numbers[0], *verdicts, numbers[1], finding.note])
+        tolerance, half_width, p = (
+            "" if value is None else f"{value:g}" for value in (finding.tolerance, finding.detectable, finding.p_value)
+        )
+        alone = replace(finding, verdict=finding.alone).word
+        cells = [finding.what, finding.paper, finding.ours, tolerance, finding.word, alone, half_width, p, finding.note]
+        writer.writerow(cells)
     return text.getvalue()
 
 
@@ -65,6 +71,8 @@ def _found(entry: Entry, result: Result) -> list[str]:
     claim = [f"Claim: {expected}"] if expected else []
     if any(finding.verdict is not None for finding in result.findings):
         claim.append(f"**{result.summary()}**.")
+    if entry.rows:
+        claim.append(f"{result.rows_run(entry)} of {len(entry.rows)} printed rows.")
     return [" ".join(claim), ""] if claim else []
 
 
@@ -96,7 +104,7 @@ def _table(entry: Entry, findings: Sequence[Finding]) -> list[str]:
             finding.what,
             finding.paper,
             finding.ours,
-            "**contradicted**" if finding.verdict == "contradicted" else finding.verdict or "",
+            f"**{finding.word}**" if finding.verdict == "contradicted" else finding.word,
         ]
         for finding in findings
     ]

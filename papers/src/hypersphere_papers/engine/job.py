@@ -12,7 +12,7 @@ from hypersphere.core import Reporter, counted, duration
 from hypersphere_papers.catalogue import Entry
 from hypersphere_papers.engine.outcome import Finding, Outcome, checked
 from hypersphere_papers.engine.run import Announce, Gathered, ProgressFactory, silent
-from hypersphere_papers.engine.verdict import Interval, Rule, exactly, judge
+from hypersphere_papers.engine.verdict import BETTER, Interval, Rule, exactly
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -80,6 +80,7 @@ class Job:
             tolerance=tolerance,
             verdict=verdict,
             note="; ".join(part for part in (reason, note) if part),
+            row="" if name in self.entry.values else name.rpartition(", ")[0],
         )
 
     def claim(self, held: bool, ours: str, *, sentence: str = "", note: str = "") -> Finding:
@@ -93,8 +94,10 @@ class Job:
         *,
         sentence: str = "",
         note: str = "",
-        rule: Rule = judge,
+        rule: Rule = BETTER,
         problem: str = "",
+        measured: bool = True,
+        proxy: bool = False,
     ) -> Finding:
         """A sentence that was measured.
 
@@ -105,6 +108,7 @@ class Job:
             note: said besides.
             rule: of the verdict.
             problem: why the runs are no test of the sentence, which is then undecided.
+            measured, proxy: as of `Finding`.
         """
         verdict = rule(interval)
         known = interval is not None
@@ -115,6 +119,9 @@ class Job:
             alone=verdict if problem and known else None,
             detectable=float(f"{interval.half_width:.2g}") if interval is not None else None,
             note=problem or note or ("" if known else "no interval: one run"),
+            measured=measured,
+            proxy=proxy,
+            p_value=None if problem or interval is None else rule.p_value(interval),
         )
 
 

@@ -11,7 +11,7 @@ import numpy as np
 from hypersphere.data import long_tailed_counts, step_counts
 from hypersphere_papers.engine.job import Job
 from hypersphere_papers.engine.record_folder import image_path
-from hypersphere_papers.engine.setting import SMALL_TITLE, Setting
+from hypersphere_papers.engine.setting import Setting
 
 IMAGES = 5000
 """Of every class, to train on."""
@@ -54,9 +54,9 @@ LIGHT_NOTE = (
 )
 
 
-def measured(name: str, size: str) -> str:
+def measured(name: str, small: bool) -> str:
     """What a number is called in a record: of the small networks, right on few test images, that of training images."""
-    return f"train {name}" if size == SMALL_TITLE and name in ("similarity", "sample margin") else name
+    return f"train {name}" if small and name in ("similarity", "sample margin") else name
 
 
 def balanced(
@@ -99,7 +99,7 @@ def _light(job: Job, title: str, head: str, largest: int, images: int, *override
     if job.epochs is not None:
         steps = job.epochs * math.ceil(images / _IMBALANCED_BATCH)
     small = (*_LIGHT, f"data.images_per_class={largest}", f"train.batch_size={_IMBALANCED_BATCH}")
-    return _objects(job, f"{SMALL_TITLE}{title}", head, steps, *small, *overrides)
+    return replace(_objects(job, title, head, steps, *small, *overrides), small=True)
 
 
 def _steps(job: Job, images: int, batch_size: int) -> int:

@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 
 NOT_MEASURED = "not measured"
 """What is ours where runs are missing or stopped."""
+PROXY_WORDS: Mapping[Verdict, str] = {"held": "agrees", "contradicted": "disagrees", "undecided": "cannot tell"}
+"""What a verdict is called where something else stands in for the paper's experiment."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -28,9 +30,13 @@ class Finding:
         paper: as text; nothing where it prints none.
         tolerance: within which the two had to agree.
         verdict: on the number or the sentence; None where there was nothing to decide.
-        alone: what the interval alone would say, where the runs are no test and the verdict is undecided.
+        alone: what the interval alone would say, where the verdict was withheld.
         detectable: half the width of the interval that was judged: a smaller effect could not have been seen.
         note: the reason of a difference, what an undecided one lacks.
+        measured: whether there is something of ours, and nothing is missing of what it is put together from.
+        proxy: whether it is about an experiment that only stands in for the paper's.
+        row: of the paper's table, where it is a number of that row.
+        p_value: of the interval that decides; None where the runs are no test, or several sentences are put together.
     """
 
     what: str
@@ -41,11 +47,17 @@ class Finding:
     alone: Verdict | None = None
     detectable: float | None = None
     note: str = ""
+    measured: bool = True
+    proxy: bool = False
+    row: str = ""
+    p_value: float | None = None
 
     @property
-    def measured(self) -> bool:
-        """Whether there is something of ours, and nothing is missing of what it is put together from."""
-        return NOT_MEASURED not in self.ours
+    def word(self) -> str:
+        """The verdict as it is printed, nothing where there is none; of a proxy whether it agrees."""
+        if self.verdict is None:
+            return ""
+        return PROXY_WORDS[self.verdict] if self.proxy else self.verdict
 
     def withheld(self, why: str) -> Finding:
         """The same, undecided for a reason; `alone` keeps what it would say without."""

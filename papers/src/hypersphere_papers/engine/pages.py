@@ -11,8 +11,9 @@ from hypersphere_papers.catalogue import KINDS, Catalogue, Entry
 from hypersphere_papers.engine.item_details import markdown_table
 from hypersphere_papers.engine.item_section import WORDS, findings_csv, item_section
 from hypersphere_papers.engine.job import find_item
-from hypersphere_papers.engine.outcome import NOT_MEASURED
-from hypersphere_papers.engine.result_file import STATE_RULE, Result, file_name, read_results
+from hypersphere_papers.engine.multiplicity import by_chance
+from hypersphere_papers.engine.outcome import NOT_MEASURED, PROXY_WORDS
+from hypersphere_papers.engine.result_file import STATE_RULE, STATES, Result, file_name, read_results
 from hypersphere_papers.engine.runner import missing
 from hypersphere_papers.engine.verdict import FITTED, MARGIN, VERDICTS
 
@@ -23,7 +24,8 @@ _KIND_TEXT = {
 }
 
 _RULE = (
-    "Every number and sentence has one of three verdicts, by one rule:",
+    "Every number and sentence of an experiment on the paper's own data, or a public part of it, with a network that "
+    "fits the question, has one of three verdicts, by one rule:",
     "",
     "- **held**: a number within its tolerance of the paper's; a sentence that is computed and true; a measured "
     "sentence where the whole 95 % interval, and every seed, are on the claimed side.",
@@ -32,6 +34,15 @@ _RULE = (
     f"run stopped, or a run did not fit (below {FITTED:g} % of its training images right, where that is recorded). "
     "Seeds that agree are not enough.",
     "",
+    "Elsewhere something stands in for the paper's experiment: faces for pedestrians, halves of 500 people for IJB-C, "
+    "networks for 16 x 16 pixels, another optimizer. Such an item is a **proxy**, says in its title what stands in for "
+    "what, and its sentences **agree**, **disagree** or **cannot tell**, by the same rule: it is no verdict on the "
+    "paper. Where learning rates or starts were not chosen by one standard (the same grid for all losses, on people in "
+    "no test column, by seeds that are not judged), the first line of the item says so.",
+    "",
+    "Where intervals judge several sentences of an item, Holm's correction makes undecided what is not sure enough as "
+    "one of so many; **alone** in the tables is what the interval alone would say.",
+    "",
     f'"At least as good" means less than {MARGIN:g} points worse: it is held where the whole interval is above '
     f"-{MARGIN:g}.",
     "",
@@ -39,9 +50,8 @@ _RULE = (
     "effect could not have been seen. **paper, its data** is what the paper prints for its own data set, beside ours "
     "of another: not to be compared digit by digit.",
     "",
-    f"The one word that `hypersphere reproduce --list` has for an item: {STATE_RULE}. The tables below count its "
-    "sentences instead. A sentence whose runs are not on record is not measured, neither held nor undecided; an item "
-    "with such sentences is run in part, and one with no others is not run.",
+    f"The one word that `hypersphere reproduce --list` has for an item: {STATE_RULE}. How much of a table was run is "
+    "counted in the rows that the paper prints.",
     "",
     "- **Real faces** ([losses.md](../results/losses.md)): judged from runs on record, each sentence on LFW and on "
     "people held out, on whose pairs the learning rates were chosen. Each of these people counts alike, as one has "
@@ -112,11 +122,15 @@ def _index(catalogue: Catalogue, results: Mapping[str, Result]) -> str:
         *(f"- **{kind}**: {_KIND_TEXT[kind]}." for kind in KINDS),
         "",
         *_RULE,
-        _alone(results),
+        _chance(results),
         "",
-        *markdown_table(
-            ["paper", *KINDS, "run", "in part", "of", *VERDICTS, NOT_MEASURED], _counts(catalogue, results)
-        ),
+        "Items by their state, and the printed rows of tables that were run:",
+        "",
+        *markdown_table(["paper", *STATES, "rows run", "of"], _counts(catalogue, results)),
+        "",
+        "Sentences and numbers:",
+        "",
+        *markdown_table(["paper", *VERDICTS, *PROXY_WORDS.values(), NOT_MEASURED], _judged(catalogue, results)),
     ]
     for paper, about in catalogue.papers.items():
         rows = [
@@ -125,32 +139,52 @@ def _index(catalogue: Catalogue, results: Mapping[str, Result]) -> str:
                 entry.data,
                 entry.title,
                 state(entry, results.get(entry.id)),
+                f"{results[entry.id].rows_run(entry) if entry.id in results else 0} of {len(entry.rows)}"
+                if entry.rows
+                else "",
             ]
             for entry in catalogue.select(paper=paper)
         ]
-        lines += ["", f"## {about.short}", "", *markdown_table(["", "data", "what it shows", "state"], rows)]
+        lines += ["", f"## {about.short}", "", *markdown_table(["", "data", "what it shows", "state", "rows"], rows)]
     return "\n".join(lines) + "\n"
 
 
-def _alone(results: Mapping[str, Result]) -> str:
-    """How many verdicts were withheld, and what they would have been."""
+def _chance(results: Mapping[str, Result]) -> str:
+    """How many sentences chance would decide, and how many verdicts were withheld."""
+    tested, alone, items = by_chance(result.findings for result in results.values())
     withheld = Counter(finding.alone for result in results.values() for finding in result.findings if finding.alone)
     numbers = ", ".join(f"{withheld[verdict]} {verdict}" for verdict in VERDICTS)
-    return f"By their intervals alone, the {withheld.total()} sentences that were withheld so would be: {numbers}."
+    return (
+        f"{tested:,} sentences are judged by a 95 % interval: were none of them true or false, {alone:.0f} would be "
+        f"decided wrongly by chance. After Holm's correction it is a sentence in at most {items:.1f} items. The "
+        f"{withheld.total()} sentences that were withheld, by it or because runs are no test, would be by their "
+        f"intervals alone: {numbers}."
+    )
+
+
+def _totalled(rows: list[list[str]]) -> list[list[str]]:
+    total = [str(sum(int(row[place]) for row in rows)) for place in range(1, len(rows[0]))] if rows else []
+    return [*rows, ["all", *total]]
 
 
 def _counts(catalogue: Catalogue, results: Mapping[str, Result]) -> list[list[str]]:
     rows = []
     for paper, about in catalogue.papers.items():
         entries = catalogue.select(paper=paper)
-        kinds = Counter(entry.kind for entry in entries)
-        found = [results[entry.id] for entry in entries if entry.id in results]
-        extents = Counter(result.extent for result in found)
-        judged = [sum(result.counts()[word] for result in found) for word in (*VERDICTS, NOT_MEASURED)]
-        numbers = [*(kinds[kind] for kind in KINDS), extents["run"], extents["partly run"], len(entries), *judged]
+        states = Counter(results[entry.id].state if entry.id in results else "not run" for entry in entries)
+        run = sum(results[entry.id].rows_run(entry) for entry in entries if entry.id in results)
+        numbers = [*(states[word] for word in STATES), run, sum(len(entry.rows) for entry in entries)]
         rows.append([f"[{about.short}]({paper}.md)", *map(str, numbers)])
-    total = [str(sum(int(row[place]) for row in rows)) for place in range(1, len(rows[0]))] if rows else []
-    return [*rows, ["all", *total]]
+    return _totalled(rows)
+
+
+def _judged(catalogue: Catalogue, results: Mapping[str, Result]) -> list[list[str]]:
+    rows = []
+    for paper, about in catalogue.papers.items():
+        counts = [results[entry.id].counts() for entry in catalogue.select(paper=paper) if entry.id in results]
+        words = (*VERDICTS, *PROXY_WORDS.values(), NOT_MEASURED)
+        rows.append([about.short, *(str(sum(found[word] for found in counts)) for word in words)])
+    return _totalled(rows)
 
 
 def _paper(catalogue: Catalogue, paper: str, results: Mapping[str, Result], link: str) -> str:

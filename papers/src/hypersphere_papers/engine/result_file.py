@@ -17,14 +17,19 @@ import torch
 from hypersphere import __version__
 from hypersphere.core import as_table, build, import_extra, is_installed, read_json, whole_file
 from hypersphere.plots import save_figure
-from hypersphere_papers.engine.outcome import NOT_MEASURED, Finding, Outcome
+from hypersphere_papers.catalogue import Entry
+from hypersphere_papers.engine.multiplicity import corrected
+from hypersphere_papers.engine.outcome import NOT_MEASURED, PROXY_WORDS, Finding, Outcome
 from hypersphere_papers.engine.record import describe_machine
 from hypersphere_papers.engine.setting_fit import SettingFit
 from hypersphere_papers.engine.verdict import VERDICTS, Verdict, every
 
+STATES = ("held", "contradicted", "undecided", "proxy", "drawn", "not run")
+"""What an item is, in a word."""
 STATE_RULE = (
-    "held where all its sentences and numbers are, contradicted where one is, otherwise undecided; drawn where there "
-    "is none to judge, not run where none was measured"
+    "held where all its sentences and numbers are, contradicted where one is, otherwise undecided, of experiments on "
+    "the paper's data with a network that fits the question; proxy where all it has stands in for such an experiment, "
+    "and agrees, disagrees or cannot tell; drawn where there is nothing to judge, not run where nothing was measured"
 )
 """How the one word for an item is made."""
 
@@ -64,10 +69,12 @@ class Result:
         """Whether something is contradicted and nothing says why."""
         return any(finding.verdict == "contradicted" and not finding.note for finding in self.findings)
 
-    @property
-    def verdict(self) -> Verdict | None:
-        """On the whole item: held where all that was judged is, contradicted where one is; None where nothing was."""
-        judged = [finding.verdict for finding in self.findings if finding.verdict is not None]
+    def verdict(self, *, proxy: bool = False) -> Verdict | None:
+        """Return held where all that was judged is, contradicted where one is; None where nothing was.
+
+        Of experiments as the paper's; with `proxy`, of those that stand in for them.
+        """
+        judged = [found.verdict for found in self.findings if found.verdict is not None and found.proxy == proxy]
         return every(judged) if judged else None
 
     @property
@@ -81,17 +88,29 @@ class Result:
     @property
     def state(self) -> str:
         """The item in a word, see `STATE_RULE`."""
-        return "not run" if self.extent == "not run" else self.verdict or "drawn"
+        if self.extent == "not run":
+            return "not run"
+        return self.verdict() or ("proxy" if self.verdict(proxy=True) else "drawn")
+
+    @property
+    def state_in_words(self) -> str:
+        """`held`, or `proxy: disagrees`."""
+        proxy = self.verdict(proxy=True)
+        return f"proxy: {PROXY_WORDS[proxy]}" if proxy and self.state == "proxy" else self.state
 
     def counts(self) -> dict[str, int]:
-        """How many of the numbers and sentences have each verdict, and how many were not measured."""
+        """How many of the numbers and sentences have each verdict, agree as proxies, and were not measured."""
         judged = [finding for finding in self.findings if finding.verdict is not None]
-        found = Counter(finding.verdict if finding.measured else NOT_MEASURED for finding in judged)
-        return {word: found[word] for word in (*VERDICTS, NOT_MEASURED)}
+        found = Counter(finding.word if finding.measured else NOT_MEASURED for finding in judged)
+        return {word: found[word] for word in (*VERDICTS, *PROXY_WORDS.values(), NOT_MEASURED)}
 
     def summary(self) -> str:
         """`3 held, 1 undecided, 2 not measured`; `drawn` where nothing was judged."""
-        return ", ".join(f"{count} {verdict}" for verdict, count in self.counts().items() if count) or "drawn"
+        return ", ".join(f"{count} {word}" for word, count in self.counts().items() if count) or "drawn"
+
+    def rows_run(self, entry: Entry) -> int:
+        """How many of the rows that the paper's table prints have a number of ours."""
+        return len({finding.row for finding in self.findings if finding.measured} & entry.rows.keys())
 
 
 def file_name(name: str) -> str:
@@ -124,14 +143,24 @@ def write_result(
             "hypersphere": __version__,
         },
         seeds=seeds,
-        findings=tuple(outcome.findings),
+        findings=tuple(corrected(outcome.findings)),
         notes=tuple(outcome.notes),
         figures=tuple(drawn),
         fits=tuple(outcome.fits),
     )
     with whole_file(folder / "results" / f"{file_name(name)}.json") as partial:
-        partial.write_text(json.dumps(as_table(result), indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+        partial.write_text(result_text(result), encoding="utf-8")
     return result
+
+
+def result_text(result: Result) -> str:
+    """Return the JSON of a result; of findings without what they do not have."""
+    table = as_table(result)
+    plain = as_table(Finding(what="", ours=""))
+    for finding in table["findings"]:
+        for name in [name for name in finding if name in plain and finding[name] == plain[name]]:
+            del finding[name]
+    return json.dumps(table, indent=1, ensure_ascii=False) + "\n"
 
 
 def slim(path: Path) -> None:

@@ -58,7 +58,8 @@ def search_rows(
     for row, setting in table.items():
         for name, column in columns.items():
             for who in people:
-                printed = evidence.printed(row, column) if column and who == people[0] else ""
+                known = column and who == people[0]
+                printed = evidence.printed(row, column) if known else evidence.unprinted(row)
                 found.append(evidence.row(setting, f"{name}, {who}", data=PLACES[who], paper=printed))
     return found
 

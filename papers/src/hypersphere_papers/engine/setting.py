@@ -19,8 +19,8 @@ FACE_FILES = (
     "data.validation.images=lfw112.tar",
 )
 """What the files of the real faces are called; a run's key knows only their names."""
-SMALL_TITLE = "small: "
-"""How titles begin of runs that a CPU trains, in items that have larger ones too."""
+SMALL = "small: "
+"""How titles of small runs begin."""
 _VERSION = 2
 """Raised when the same recipe trains or is measured otherwise: records of before are then not taken for new ones."""
 
@@ -30,7 +30,7 @@ class Setting:
     """One cell of an experiment.
 
     Args:
-        title: in tables and legends.
+        name: in tables and legends.
         overrides: `key.sub=value` settings on top of the recipe.
         measure: of MNIST and CIFAR-10: `classes`: test images, with margins; `features`: those and the features
             themselves; `lengths`: those, and the longest over the shortest prototype after every step. Of faces:
@@ -39,14 +39,21 @@ class Setting:
             similarities and sample margins; `biases`: those of a classifier, beside its logits.
         data: `mnist`, `cifar10`, or `faces` (`recipes/losses.toml`), whose runs are those of a
             record file.
+        small: whether a CPU trains it, in an item that has larger runs too; its title says so.
 
     Two settings with the same overrides and measure are one run, whatever their titles, and wherever their data lie.
     """
 
-    title: str
+    name: str
     overrides: tuple[str, ...]
     measure: str
     data: str
+    small: bool = False
+
+    @property
+    def title(self) -> str:
+        """The name; `small: ` before that of a small run."""
+        return f"{SMALL if self.small else ''}{self.name}"
 
     @property
     def cell(self) -> str:
@@ -66,9 +73,9 @@ class Setting:
         placeless = replace(recipe, data=replace(recipe.data, source=self.data))
         return digest({"recipe": digest(placeless), "measure": self.measure, "version": _VERSION})
 
-    def but(self, title: str, *overrides: str) -> Setting:
+    def but(self, name: str, *overrides: str, small: bool = False) -> Setting:
         """The same with more overrides."""
-        return replace(self, title=title, overrides=(*self.overrides, *overrides))
+        return replace(self, name=name, overrides=(*self.overrides, *overrides), small=small)
 
 
 @functools.cache

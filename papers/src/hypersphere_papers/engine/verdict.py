@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal, get_args
 
 import numpy as np
 import numpy.typing as npt
 
-from hypersphere.evaluation import PairWeights
+from hypersphere.evaluation import compare_repeated
 
 Verdict = Literal["held", "contradicted", "undecided"]
 VERDICTS: tuple[Verdict, ...] = get_args(Verdict)
@@ -18,7 +18,6 @@ MARGIN = 0.5
 """Points of accuracy by which something may be worse and still be "at least as good"."""
 FITTED = 95.0
 """Per cent of its training images that a run must classify rightly to be a test of its loss."""
-_REPLICATES = 1000
 
 
 @dataclass(frozen=True)
@@ -29,12 +28,14 @@ class Interval:
         value: the mean.
         low, high: of 95 %, over people and runs, over runs alone (Student's), or over classes (Fisher's).
         seeds: of every run alone, where there are several.
+        df: degrees of freedom of Student's distribution; infinite for the others.
     """
 
     value: float
     low: float
     high: float
     seeds: tuple[float, ...] = ()
+    df: float = math.inf
 
     @property
     def half_width(self) -> float:
@@ -46,9 +47,47 @@ class Interval:
         each = ", ".join(f"{value:+.2f}" for value in self.seeds)
         return f"{self.value:+.2f} ({self.low:+.2f} to {self.high:+.2f}{f'; seeds {each}' if each else ''})"
 
+    def p_value(self, null: float = 0.0) -> float:
+        """Two-sided, of the value `null`: below 0.05 where the interval does not contain it.
 
-Rule = Callable[[Interval | None], Verdict]
-"""Makes a verdict of an amount on the claimed side."""
+        The standard error is that of the side of the interval that is nearer to `null`.
+        """
+        from scipy.stats import t
+
+        distance = abs(self.value - null)
+        width = self.value - self.low if self.value > null else self.high - self.value
+        if not width > 0:
+            return math.nan if math.isnan(distance) else float(distance == 0)
+        return float(2 * t.sf(distance * float(t.ppf(0.975, self.df)) / width, self.df))
+
+
+@dataclass(frozen=True)
+class Rule:
+    """Makes a verdict of an amount on the claimed side.
+
+    Args:
+        margin: of non-inferiority, for "at least as good"; 0 for "better".
+        both_sides: of "about as good": within the margin on both sides.
+    """
+
+    margin: float = 0.0
+    both_sides: bool = False
+
+    def __call__(self, interval: Interval | None) -> Verdict:
+        """Return the verdict."""
+        verdict = judge(interval, margin=self.margin)
+        if interval is None or not self.both_sides:
+            return verdict
+        other = Interval(-interval.value, -interval.high, -interval.low, tuple(-seed for seed in interval.seeds))
+        return every([verdict, judge(other, margin=self.margin)])
+
+    def p_value(self, interval: Interval) -> float:
+        """Return how often chance alone would decide so surely."""
+        p = interval.p_value(-self.margin)
+        if not self.both_sides:
+            return p
+        other = interval.p_value(self.margin)
+        return max(p, other) if abs(interval.value) < self.margin else min(p, other)
 
 
 def judge(interval: Interval | None, *, margin: float = 0.0) -> Verdict:
@@ -69,12 +108,7 @@ def judge(interval: Interval | None, *, margin: float = 0.0) -> Verdict:
     return "contradicted" if all(number < -margin for number in numbers) else "undecided"
 
 
-def alike(interval: Interval | None) -> Verdict:
-    """Of "about as good": held where the difference lies within `MARGIN` on both sides, contradicted beyond one."""
-    if interval is None:
-        return "undecided"
-    other = Interval(-interval.value, -interval.high, -interval.low, tuple(-seed for seed in interval.seeds))
-    return every([judge(interval, margin=MARGIN), judge(other, margin=MARGIN)])
+BETTER, NO_WORSE, ALIKE = Rule(), Rule(MARGIN), Rule(MARGIN, both_sides=True)
 
 
 def exactly(held: bool) -> Verdict:
@@ -111,31 +145,23 @@ def over_seeds(values: npt.ArrayLike) -> Interval | None:
         return None
     mean = float(numbers.mean())
     half = float(t.ppf(0.975, len(numbers) - 1)) * float(numbers.std(ddof=1)) / math.sqrt(len(numbers))
-    return Interval(mean, mean - half, mean + half, tuple(float(number) for number in numbers))
+    return Interval(mean, mean - half, mean + half, tuple(float(number) for number in numbers), len(numbers) - 1)
 
 
 def gain_of(
     worse: npt.NDArray[np.float64],
     better: npt.NDArray[np.float64],
     subjects: tuple[npt.ArrayLike, npt.ArrayLike],
-    weights: npt.ArrayLike = 1.0,
+    weights: npt.ArrayLike | None = None,
 ) -> Interval:
-    """The gain in points, of (seeds, decisions) each, with its interval over people and runs, paired in both.
+    """The gain in points, of (seeds, decisions) each, by `compare_repeated`: paired in people and in seeds.
 
-    A replicate draws people, and as many of the seeds as there are, with replacement. Decisions count by their
-    `weights`, (decisions,), or alike.
+    Decisions count by their `weights`, (decisions,), or alike.
     """
-    gain = 100 * (better - worse)
-    share = np.broadcast_to(np.asarray(weights, dtype=np.float64), gain.shape[1:])
-    generator, drawn = np.random.default_rng([0, 1]), []
-    for times in PairWeights(gain.shape[1], subjects).draws(_REPLICATES, 0):
-        mean = gain[generator.integers(len(gain), size=len(gain))].mean(0)
-        if times.any():
-            drawn.append(float(np.average(mean, weights=times * share)))
-    low, high = np.quantile(drawn, [0.025, 0.975])
-    by_seed = np.average(gain, axis=1, weights=share)
-    value, each = float(by_seed.mean()), by_seed if len(gain) > 1 else ()
-    return Interval(value, min(value, float(low)), max(value, float(high)), tuple(float(seed) for seed in each))
+    found = compare_repeated(worse, better, subjects=subjects, weights=weights).estimate
+    share = np.ones(better.shape[1]) if weights is None else np.asarray(weights, dtype=np.float64)
+    by_seed = np.average(100 * (better - worse), axis=1, weights=share) if len(better) > 1 else ()
+    return Interval(100 * found.value, 100 * found.low, 100 * found.high, tuple(float(seed) for seed in by_seed))
 
 
 def of_correlation(correlation: float, count: int) -> Interval | None:

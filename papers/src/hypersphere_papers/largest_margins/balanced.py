@@ -15,8 +15,8 @@ from hypersphere_papers.engine.face_records import HUNDRED_PEOPLE, faces, with_m
 from hypersphere_papers.engine.job import Job
 from hypersphere_papers.engine.measure import METRICS
 from hypersphere_papers.engine.objects import LIGHT_NOTE, LM_WEIGHT, NOTE, balanced, measured
-from hypersphere_papers.engine.outcome import Finding, Outcome
-from hypersphere_papers.engine.setting import SMALL_TITLE, Setting
+from hypersphere_papers.engine.outcome import NOT_MEASURED, Finding, Outcome
+from hypersphere_papers.engine.setting import SMALL, Setting
 from hypersphere_papers.engine.verdict import Interval, over_seeds
 
 if TYPE_CHECKING:
@@ -88,7 +88,7 @@ def fixed_prototypes(evidence: Evidence) -> Outcome:
     findings.append(
         evidence.judged(
             None if gain is None else Interval(1 - gain.value, 1 - gain.high, 1 - gain.low),
-            gain.text() if gain else "not measured",
+            gain.text() if gain else NOT_MEASURED,
             both,
             sentence="fixed prototypes gain little accuracy: less than a point",
         )
@@ -113,13 +113,10 @@ def fixed_prototypes(evidence: Evidence) -> Outcome:
     return Outcome(findings=findings, figures={"fig2": figure}, notes=notes)
 
 
-def _by_size(job: Job, loss: str, scale: float) -> dict[str, list[Setting]]:
-    """By the size of the runs, a loss without and with R_sm; a whole weight was tried at the small size alone."""
-    weights = {"": _WEIGHTS[:2], SMALL_TITLE: _WEIGHTS}
-    return {
-        size: [even(job, loss, scale, weight, light=size == SMALL_TITLE) for weight in weights[size]]
-        for size in weights
-    }
+def _by_size(job: Job, loss: str, scale: float) -> dict[bool, list[Setting]]:
+    """Large runs of a loss without and with R_sm, and small ones; a whole weight was tried at the small size alone."""
+    weights = {False: _WEIGHTS[:2], True: _WEIGHTS}
+    return {small: [even(job, loss, scale, weight, light=small) for weight in weights[small]] for small in weights}
 
 
 def _moved(evidence: Evidence, label: str, loss: str, scale: float) -> Outcome:
@@ -130,21 +127,21 @@ def _moved(evidence: Evidence, label: str, loss: str, scale: float) -> Outcome:
     names = ("similarity", "sample margin")
     sizes = _by_size(evidence.job, loss, scale)
     findings = [
-        evidence.row(setting, measured(name, size))
-        for size, settings in sizes.items()
+        evidence.row(setting, measured(name, small))
+        for small, settings in sizes.items()
         for setting in settings
         for name in names
     ]
     (plain, half), (small_plain, small_half, small_whole) = sizes.values()
     for name in names:
         large = evidence.larger(name, half, plain, sentence=f"{name} is larger with 0.5 R_sm")
-        small = measured(name, SMALL_TITLE)
+        small = measured(name, small=True)
         control = evidence.larger(small, small_half, small_plain)
-        whole = evidence.larger(small, small_whole, small_plain, sentence=f"{SMALL_TITLE}{name} is larger with 1 R_sm")
+        whole = evidence.larger(small, small_whole, small_plain, sentence=f"{SMALL}{name} is larger with 1 R_sm")
         if control.verdict != large.verdict and whole.verdict != "undecided":
             whole = whole.withheld(f"with half of it {large.verdict} at the large size, {control.verdict} at the small")
         findings += [large, whole]
-    groups = [(f"{size}{OBJECTS}", settings) for size, settings in sizes.items()]
+    groups = [(f"{SMALL if small else ''}{OBJECTS}", settings) for small, settings in sizes.items()]
     figures = {label: lambda: draw_margins(evidence, groups)}
     return Outcome(findings=findings, figures=figures, notes=[NOTE, LIGHT_NOTE, _CONTROL])
 
@@ -167,7 +164,7 @@ for _label, _loss, _scale in (("fig4", "CosFace", 20), ("fig10", "ArcFace", 20),
 def cosface_64(evidence: Evidence) -> Outcome:
     """Fig. 9: CosFace at s = 64."""
     outcome = _moved(evidence, "fig9", "CosFace", 64)
-    plain, half = _by_size(evidence.job, "CosFace", 64)[""]
+    plain, half = _by_size(evidence.job, "CosFace", 64)[False]
     mostly = "similarity of CosFace, s = 64, mostly"
     value = evidence.value(mostly, plain, "similarity", note="mean")
     near, printed = evidence.values(half, "similarity"), evidence.job.entry.printed(mostly)
@@ -209,10 +206,9 @@ def _stays_large(evidence: Evidence, settings: Sequence[Setting], rival: Setting
     for name in names:
         values = np.array([evidence.values(setting, f"train {name}") for setting in settings])
         shares = values.min(0) / values.max(0)
-        by_seed = ", ".join(f"{share:.3f}" for share in shares if np.isfinite(share)) or "not measured"
-        findings.append(
-            Finding(what=f"{name} of LM-Softmax: smallest over largest of the four s, by seed", ours=by_seed)
-        )
+        by_seed = ", ".join(f"{share:.3f}" for share in shares if np.isfinite(share))
+        what = f"{name} of LM-Softmax: smallest over largest of the four s, by seed"
+        findings.append(Finding(what=what, ours=by_seed or NOT_MEASURED, measured=bool(by_seed)))
         smallest = settings[int(np.nanargmin(values.mean(1)))] if np.isfinite(values).all() else settings[0]
         said = f"its smallest {name} is larger than that of NormFace at s = 64"
         findings.append(evidence.larger(f"train {name}", smallest, rival, sentence=said))
@@ -228,7 +224,7 @@ def objects_by_scale(evidence: Evidence) -> Outcome:
     (*settings, rival), large = _rows(evidence.job, _LIGHT), _rows(evidence.job, even)
     findings = _stays_large(evidence, settings, rival)
     findings += [evidence.row(setting, name) for setting in large for name in ("similarity", "sample margin")]
-    groups = [(f"{SMALL_TITLE}{OBJECTS}", [*settings, rival])]
+    groups = [(f"{SMALL}{OBJECTS}", [*settings, rival])]
     notes = [NOTE, LIGHT_NOTE, _LARGE_NETWORKS]
     return Outcome(findings=findings, figures={"fig5": lambda: draw_margins(evidence, groups)}, notes=notes)
 

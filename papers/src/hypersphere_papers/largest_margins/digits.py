@@ -17,7 +17,7 @@ from hypersphere_papers.engine.job import Job
 from hypersphere_papers.engine.objects import EPOCH_STEPS, LIGHT_NOTE, NOTE, balanced, measured
 from hypersphere_papers.engine.outcome import Finding, Outcome
 from hypersphere_papers.engine.record_folder import is_record_folder
-from hypersphere_papers.engine.setting import SMALL_TITLE, Setting
+from hypersphere_papers.engine.setting import SMALL, Setting
 from hypersphere_papers.engine.verdict import Verdict, every, most, over_seeds
 
 if TYPE_CHECKING:
@@ -40,21 +40,26 @@ class _Group:
         data: of their settings.
         name: of the data in the tables.
         figure: how their figure is called; nothing: as the item.
-        size: how their titles begin.
+        small: whether they are small.
         note: how they were trained.
     """
 
     data: str
     name: str
     figure: str = ""
-    size: str = ""
+    small: bool = False
     note: str = ""
+
+    @property
+    def title(self) -> str:
+        """`small: CIFAR-10`."""
+        return f"{SMALL if self.small else ''}{self.name}"
 
 
 _GROUPS = (
     _Group("mnist", "MNIST"),
     _Group("cifar10", "CIFAR-10", "cifar", note=NOTE),
-    _Group("cifar10", "CIFAR-10", "small", SMALL_TITLE, LIGHT_NOTE),
+    _Group("cifar10", "CIFAR-10", "small", small=True, note=LIGHT_NOTE),
 )
 
 
@@ -80,7 +85,7 @@ def norm_ratio(evidence: Evidence) -> Outcome:
         above = max((int(np.flatnonzero(v >= 1.3)[-1]) + 1 for v in ratios if (v >= 1.3).any()), default=0)
         highest = ", ".join(f"{values.max():.3f}" for values in ends)
         said = f"{setting.title}: at the end of every epoch the longest prototype is below 1.3 times the shortest"
-        findings += [
+        judged = [
             own.judged(
                 over_seeds([1.3 - values.max() for values in ends]),
                 f"the highest of every seed: {highest}",
@@ -96,6 +101,7 @@ def norm_ratio(evidence: Evidence) -> Outcome:
                 note=f"above it until step {above}; an epoch has {each}" if above else "",
             ),
         ]
+        findings += [replace(found, row=setting.title) for found in judged]
         panels.append(_ratios(setting.title, dict(zip(own.job.seeds, ratios, strict=True)), each))
     notes = [
         f"MNIST: the 4-layer CNN with 128-D features, {epochs} epochs ({_PAPER_EPOCHS} in the paper), softmax.",
@@ -185,9 +191,9 @@ def margins(evidence: Evidence) -> Outcome:
     for group in _GROUPS:
         own = evidence.on(group.data)
         found = {
-            setting.title.removeprefix(group.size): setting
+            setting.name: setting
             for setting, records in own.records.items()
-            if records and setting.title.startswith(SMALL_TITLE) == bool(group.size)
+            if records and setting.small == group.small
         }
         if not found:
             continue
@@ -196,13 +202,13 @@ def margins(evidence: Evidence) -> Outcome:
         claims += _claims(own, found, group, left or (short if group.data == "mnist" else ""))
         for title, setting in found.items():
             for column, (metric, places) in _METRICS.items():
-                if group.size:
+                if group.small:
                     paper = evidence.printed(title, f"{group.name} {column}")
-                    rows.append(own.row(setting, measured(metric, group.size), paper=paper))
+                    rows.append(own.row(setting, measured(metric, group.small), paper=paper))
                 else:
                     rows.append(own.value(f"{title}, {group.name} {column}", setting, metric, digits=places))
         notes += [group.note] if group.note else []
-        notes += [f"{group.size}{group.name}: {left}."] if left else []
+        notes += [f"{group.title}: {left}."] if left else []
         if any(len(_at_scales(found, loss, 0.0)) > 1 for loss in _LOSSES):
             figures[group.figure or label] = functools.partial(_draw, own, found, group)
     mnist = (
@@ -224,7 +230,7 @@ def _claims(evidence: Evidence, found: Mapping[str, Setting], group: _Group, pro
             if metric == "accuracy":
                 gain = evidence.better(added, plain, "samples")
             else:
-                gain = evidence.larger(measured(metric, group.size), added, plain)
+                gain = evidence.larger(measured(metric, group.small), added, plain)
             verdicts[metric][row.title] = gain.verdict or "undecided"
     falls: dict[str, Verdict] = {}
     for loss in _LOSSES:
@@ -240,11 +246,12 @@ def _claims(evidence: Evidence, found: Mapping[str, Setting], group: _Group, pro
     ]
     return [
         Finding(
-            what=f"{group.size}{group.name}: {sentence}",
+            what=f"{group.title}: {sentence}",
             ours=_counted(each),
             verdict="undecided" if problem else rule(list(each.values())),
             alone=rule(list(each.values())) if problem else None,
             note=problem or evidence.unfit(*found.values()),
+            proxy=evidence.proxy([*found.values()]),
         )
         for sentence, each, rule in sentences
         if each
@@ -275,7 +282,7 @@ def _draw(evidence: Evidence, found: Mapping[str, Setting], group: _Group) -> Fi
                 if len(rows) < 2:
                     continue
                 scales = [float(row.scale or 0) for row in rows]
-                values = [evidence.mean(found[row.title], measured(metric, group.size)) for row in rows]
+                values = [evidence.mean(found[row.title], measured(metric, group.small)) for row in rows]
                 lines.append(Line(f"{loss}{' + 0.5 R_sm' if weight else ''}", scales, values, style))
-        panels.append(Panel(f"{group.size}{group.name}: {label}", "scale s", label, lines))
+        panels.append(Panel(f"{group.title}: {label}", "scale s", label, lines))
     return draw_panels(panels, width=4.6, height=3.6)

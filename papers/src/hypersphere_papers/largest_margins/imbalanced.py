@@ -11,10 +11,10 @@ from hypersphere.plots import Panel, draw_panels
 from hypersphere_papers.catalogue import load_catalogue
 from hypersphere_papers.engine import objects
 from hypersphere_papers.engine.drawings import curve, draw_margins, draw_rows
-from hypersphere_papers.engine.evidence import Evidence, experiment
+from hypersphere_papers.engine.evidence import Evidence, Printed, experiment
 from hypersphere_papers.engine.job import Job
 from hypersphere_papers.engine.outcome import Finding, Outcome
-from hypersphere_papers.engine.setting import SMALL_TITLE, Setting
+from hypersphere_papers.engine.setting import SMALL, Setting
 from hypersphere_papers.engine.verdict import every, judge, most, over_seeds
 
 if TYPE_CHECKING:
@@ -39,42 +39,43 @@ _HEADS = {
 _OBJECTS = "s = 5 as in the paper; R_w with lambda = 0, 1, 5 and 20, of which 5 is the star. CIFAR-100 is not at hand."
 
 
-def imbalanced(job: Job, data: str, title: str, head: str, *options: str, size: str = "") -> Setting:
-    """A loss on imbalanced CIFAR-10, at a size of `_sizes`."""
+def imbalanced(job: Job, data: str, title: str, head: str, *options: str, small: bool = False) -> Setting:
+    """A loss on imbalanced CIFAR-10."""
     kind, ratio = _DATA[data]
-    return objects.imbalanced(job, kind, ratio, f"{data}: {title}", head, *options, light=size == SMALL_TITLE)
+    return objects.imbalanced(job, kind, ratio, f"{data}: {title}", head, *options, light=small)
 
 
-def centred(job: Job, data: str, name: str, weight: float, size: str = "") -> Setting:
-    """One of the five losses with so much of R_w, at a size of `_sizes`."""
+def centred(job: Job, data: str, name: str, weight: float, small: bool = False) -> Setting:
+    """One of the five losses with so much of R_w."""
     head, *options = _HEADS[name]
     times = objects.LM_WEIGHT if name == "LM-Softmax" else 1.0
     if times != 1:  # it counts for R_w, too: its own weight keeps lambda
         options.append(f"head.loss_weight={times}")
     added = [f"head.add.zero_centroid.weight={weight / times}"] if weight else []
-    return imbalanced(job, data, f"{name}, lambda = {weight:g}", head, *options, *added, size=size)
+    return imbalanced(job, data, f"{name}, lambda = {weight:g}", head, *options, *added, small=small)
 
 
-def _sizes(data: str, loss: str) -> tuple[str, ...]:
-    """The sizes at which a loss is judged.
+def _sizes(data: str, loss: str) -> tuple[bool, ...]:
+    """The sizes at which a loss is judged: whether small.
 
     Step imbalance has three seeds at the small one alone, and LM-Softmax does not fit at the other.
     """
     if data.startswith("step"):
-        return (SMALL_TITLE,)
-    return ("", SMALL_TITLE) if loss == "LM-Softmax" else ("",)
+        return (True,)
+    return (False, True) if loss == "LM-Softmax" else (False,)
 
 
-def _lambdas(loss: str, size: str) -> tuple[float, ...]:
+def _lambdas(loss: str, small: bool) -> tuple[float, ...]:
     """All, but for LM-Softmax at the large size, which has no run with lambda = 1."""
-    left_out = loss == "LM-Softmax" and not size
+    left_out = loss == "LM-Softmax" and not small
     return tuple(weight for weight in LAMBDAS if not (left_out and weight == 1))
 
 
-def _every_lambda(job: Job, data: str, loss: str) -> dict[str, list[Setting]]:
-    """A loss with every lambda, by size."""
+def _every_lambda(job: Job, data: str, loss: str) -> dict[bool, list[Setting]]:
+    """A loss with every lambda, by whether runs are small."""
     return {
-        size: [centred(job, data, loss, weight, size) for weight in _lambdas(loss, size)] for size in _sizes(data, loss)
+        small: [centred(job, data, loss, weight, small) for weight in _lambdas(loss, small)]
+        for small in _sizes(data, loss)
     }
 
 
@@ -85,7 +86,7 @@ def _settings(job: Job, swept: Sequence[tuple[str, str]]) -> list[Setting]:
 
 
 def _notes(evidence: Evidence) -> list[str]:
-    light = any(setting.title.startswith(SMALL_TITLE) for setting in evidence.records)
+    light = any(setting.small for setting in evidence.records)
     return [objects.NOTE, *([objects.LIGHT_NOTE] if light else []), _OBJECTS]
 
 
@@ -95,14 +96,18 @@ def raised(
     """That R_w makes a number larger, for every loss, size and weight (by default all that were run)."""
     job, findings = evidence.job, []
     for loss in losses:
-        for size in _sizes(data, loss):
-            plain = centred(job, data, loss, 0.0, size)
-            for weight in weights or _lambdas(loss, size)[1:]:
-                with_it = centred(job, data, loss, weight, size)
-                said = f"{size}{data}, {loss}: lambda = {weight:g} raises the {name}"
-                found = evidence.larger(objects.measured(name, size), with_it, plain, sentence=said)
+        for small in _sizes(data, loss):
+            plain = centred(job, data, loss, 0.0, small)
+            for weight in weights or _lambdas(loss, small)[1:]:
+                with_it = centred(job, data, loss, weight, small)
+                said = f"{_prefix(small)}{data}, {loss}: lambda = {weight:g} raises the {name}"
+                found = evidence.larger(objects.measured(name, small), with_it, plain, sentence=said)
                 findings.append(found if name == "class margin" else _unless_held_back(evidence, found, with_it, plain))
     return findings
+
+
+def _prefix(small: bool) -> str:
+    return SMALL if small else ""
 
 
 _LONGER = 5.0
@@ -115,12 +120,17 @@ def _unless_held_back(evidence: Evidence, found: Finding, with_it: Setting, plai
     SGD's first steps against a stiff R_w throw short prototypes far out, and the gradient of a unit vector falls with
     the length. The logits' spread over the embeddings' length stands for it, which is on record.
     """
+    why = _held_back(evidence, with_it, plain)
+    return found.withheld(why) if why and found.verdict not in (None, "undecided") else found
+
+
+def _held_back(evidence: Evidence, with_it: Setting, plain: Setting) -> str:
+    """Why prototypes could hardly turn; nothing where they could."""
     lengths = [evidence.values(each, "logit spread") / evidence.values(each, "norm") for each in (with_it, plain)]
     times = float((lengths[0] / lengths[1]).mean())
-    if not times > _LONGER or found.verdict in (None, "undecided"):
-        return found
-    why = f"no test: R_w's first steps made the prototypes {times:.0f} times longer, so that they hardly turn"
-    return found.withheld(why)
+    if not times > _LONGER:
+        return ""
+    return f"no test: R_w's first steps made the prototypes {times:.0f} times longer, so that they hardly turn"
 
 
 _FIGURES = {
@@ -138,10 +148,10 @@ def _histograms(label: str, loss: str, data: str) -> None:
     def judge(evidence: Evidence) -> Outcome:
         groups = _every_lambda(evidence.job, data, loss)
         findings = [
-            evidence.row(s, objects.measured("similarity", size)) for size, group in groups.items() for s in group
+            evidence.row(s, objects.measured("similarity", small)) for small, group in groups.items() for s in group
         ]
         findings += raised(evidence, "similarity", data, [loss])
-        drawn = [(f"{size}{data}, {loss}", group) for size, group in groups.items()]
+        drawn = [(f"{_prefix(small)}{data}, {loss}", group) for small, group in groups.items()]
         figures = {label: lambda: draw_margins(evidence, drawn)}
         return Outcome(findings=findings, figures=figures, notes=_notes(evidence))
 
@@ -151,13 +161,13 @@ for _label, (_loss, _set) in _FIGURES.items():
 
 
 def _plain(job: Job, data: str) -> list[Setting]:
-    (size,) = _sizes(data, "CE")
-    return [imbalanced(job, data, name, head, size=size) for name, head in (("CE", "softmax"), ("Focal", "focal"))]
+    (small,) = _sizes(data, "CE")
+    return [imbalanced(job, data, name, head, small=small) for name, head in (("CE", "softmax"), ("Focal", "focal"))]
 
 
 def _starred(job: Job, data: str) -> list[Setting]:
-    sizes = ((loss, size) for loss in _HEADS for size in _sizes(data, loss))
-    return [centred(job, data, loss, weight, size) for loss, size in sizes for weight in (0.0, STARRED)]
+    sizes = ((loss, small) for loss in _HEADS for small in _sizes(data, loss))
+    return [centred(job, data, loss, weight, small) for loss, small in sizes for weight in (0.0, STARRED)]
 
 
 _SEVERE = ("long-tailed 100", "step 100")
@@ -165,18 +175,20 @@ _SEVERE = ("long-tailed 100", "step 100")
 
 def _gains(evidence: Evidence, data: str) -> Finding:
     """That R_w raises the accuracy of most losses."""
-    found = {}
+    found, held_back = {}, ""
     for loss in _HEADS:
-        size = _sizes(data, loss)[0]  # the same for all losses
-        plain, starred = (centred(evidence.job, data, loss, weight, size) for weight in (0.0, STARRED))
-        found[loss] = _unless_held_back(evidence, evidence.better(starred, plain, "samples"), starred, plain)
-    held_back = next((gain.note for gain in found.values() if gain.alone and "longer" in gain.note), "")
+        small = _sizes(data, loss)[0]  # the same for all losses
+        plain, starred = (centred(evidence.job, data, loss, weight, small) for weight in (0.0, STARRED))
+        gain = evidence.better(starred, plain, "samples")
+        found[loss] = _unless_held_back(evidence, gain, starred, plain)
+        if found[loss] is not gain:
+            held_back = held_back or found[loss].note
     printed = f"the paper's own, Table 6: {_printed_gains(data)}; its Table 2 has the best lambda of five"
     return evidence.decided(
         most([gain.verdict or "undecided" for gain in found.values()]),
         "; ".join(f"{loss} {gain.ours}, {gain.verdict}" for loss, gain in found.items()),
         _starred(evidence.job, data),
-        sentence=f"{size}{data}: R_w with lambda = {STARRED:g} raises the accuracy of most losses",
+        sentence=f"{_prefix(small)}{data}: R_w with lambda = {STARRED:g} raises the accuracy of most losses",
         note=f"{held_back}; {printed}" if held_back else printed,
     )
 
@@ -205,11 +217,11 @@ def with_and_without(evidence: Evidence) -> Outcome:
             for data in _SEVERE:
                 lines = []
                 for loss in _HEADS:
-                    size = _sizes(data, loss)[0]
-                    pair = [centred(job, data, loss, weight, size) for weight in (0.0, STARRED)]
+                    small = _sizes(data, loss)[0]
+                    pair = [centred(job, data, loss, weight, small) for weight in (0.0, STARRED)]
                     lines.append(curve(evidence, loss, (0.0, STARRED), pair, name))
                 if any(np.size(line.x) for line in lines):
-                    panels.append(Panel(f"{size}{data}", "lambda of R_w", label, lines))
+                    panels.append(Panel(f"{_prefix(small)}{data}", "lambda of R_w", label, lines))
         return draw_panels(panels)
 
     return Outcome(findings=findings, figures={"fig7": figure}, notes=_notes(evidence))
@@ -232,41 +244,41 @@ def imbalance_table(evidence: Evidence) -> Outcome:
     for data in _DATA:
         named = list(zip(("CE", "Focal"), _plain(job, data), strict=True))
         for loss in _HEADS:
-            for size in _sizes(data, loss):
-                pair = (centred(job, data, loss, weight, size) for weight in (0.0, STARRED))
+            for small in _sizes(data, loss):
+                pair = (centred(job, data, loss, weight, small) for weight in (0.0, STARRED))
                 named += zip((loss, f"{loss}*"), pair, strict=True)
         for row, setting in named:
             for name, column in (("accuracy", "acc"), ("class margin", "m_cls")):
                 printed = evidence.printed(row, f"CIFAR-10 {data} {column}")
                 if row.endswith("*"):  # Table 2 has the best of five lambda there
                     number = _of_table6(row.removesuffix("*"), STARRED, data, column)
-                    printed = f"Table 6, lambda = {STARRED:g}: CIFAR-10 {data} {column} {number:.10g}"
+                    printed = Printed(row, f"Table 6, lambda = {STARRED:g}: CIFAR-10 {data} {column} {number:.10g}")
                 findings.append(evidence.row(setting, name, paper=printed))
     findings += [evidence.row(setting, name) for setting in _one_seed(job) for name in ("accuracy", "class margin")]
     for data in _DATA:
         findings += raised(evidence, "class margin", data, list(_HEADS), [STARRED])
     findings += [_gains(evidence, data) for data in _DATA]
     for data in _SEVERE:
-        for size in _sizes(data, "LM-Softmax"):
-            findings += _saved(evidence, data, size)
+        for small in _sizes(data, "LM-Softmax"):
+            findings += _saved(evidence, data, small)
     settings = [setting for setting, found in evidence.records.items() if found]
     figures = {"table2": lambda: draw_rows(evidence, settings, "class margin", "class margin, degrees")}
     return Outcome(findings=findings, figures=figures, notes=_notes(evidence))
 
 
-def _saved(evidence: Evidence, data: str, size: str) -> list[Finding]:
+def _saved(evidence: Evidence, data: str, small: bool) -> list[Finding]:
     """That LM-Softmax, without R_w, loses its class margin, and is better with it."""
-    plain, starred = (centred(evidence.job, data, "LM-Softmax", weight, size) for weight in (0.0, STARRED))
+    plain, starred = (centred(evidence.job, data, "LM-Softmax", weight, small) for weight in (0.0, STARRED))
     lost, saved = (evidence.values(setting, "class margin") for setting in (plain, starred))
     margins = evidence.decided(
         every([judge(over_seeds(20 - lost)), judge(over_seeds(saved - 60))]),
         f"{lost.mean():.1f} and {saved.mean():.1f} degrees",
         (plain, starred),
-        sentence=f"{size}{data}: LM-Softmax has almost no class margin without R_w, and a large one with it",
+        sentence=f"{_prefix(small)}{data}: LM-Softmax has almost no class margin without R_w, and a large one with it",
         note="below 20, and above 60 degrees",
         fitted=True,
     )
-    said = f"{size}{data}: R_w saves LM-Softmax: its accuracy is higher"
+    said = f"{_prefix(small)}{data}: R_w saves LM-Softmax: its accuracy is higher"
     return [margins, evidence.better(starred, plain, "samples", sentence=said)]
 
 
@@ -279,13 +291,13 @@ def lambda_table(evidence: Evidence) -> Outcome:
     findings: list[Finding] = []
     lines = []
     for data, loss in _SWEPT:
-        for size, settings in _every_lambda(evidence.job, data, loss).items():
-            weights = _lambdas(loss, size)
+        for small, settings in _every_lambda(evidence.job, data, loss).items():
+            weights = _lambdas(loss, small)
             for weight, setting in zip(weights, settings, strict=True):
                 for name, column in (("accuracy", "acc"), ("class margin", "m_cls")):
                     printed = evidence.printed(f"{loss} (lambda = {weight:g})", f"CIFAR-10 {data} {column}")
                     findings.append(evidence.row(setting, name, paper=printed))
-            lines.append(curve(evidence, f"{size}{loss}, {data}", weights, settings, "class margin"))
+            lines.append(curve(evidence, f"{_prefix(small)}{loss}, {data}", weights, settings, "class margin"))
     for data, loss in _SWEPT:
         findings += raised(evidence, "class margin", data, [loss])
 

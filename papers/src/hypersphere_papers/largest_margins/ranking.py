@@ -9,8 +9,9 @@ import numpy as np
 
 from hypersphere.plots import Panel, draw_panels
 from hypersphere_papers.engine.drawings import curve, draw_rows
-from hypersphere_papers.engine.evidence import Evidence, Floats, each, experiment
+from hypersphere_papers.engine.evidence import Evidence, Floats, experiment
 from hypersphere_papers.engine.face_records import LIGHT, LIGHT_NOTE, NOTE, faces, ranked
+from hypersphere_papers.engine.interval_text import each
 from hypersphere_papers.engine.outcome import Finding, Outcome
 from hypersphere_papers.engine.setting import Setting
 from hypersphere_papers.engine.verdict import over_seeds

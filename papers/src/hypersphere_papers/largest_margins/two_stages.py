@@ -72,13 +72,13 @@ def two_stages(evidence: Evidence) -> Outcome:
     findings: list[Finding] = []
     for setting, printed in zip(settings, _PRINTED, strict=True):
         if evidence.stopped(setting):
-            findings.append(evidence.row(setting, "accuracy"))
+            findings.append(evidence.row(setting, "accuracy", paper=evidence.printed(printed, "all")))
             continue
         right = evidence.decisions(setting, "samples").mean(0).reshape(_CLASSES, -1).mean(1)
         for label, chosen in (("few", slice(_CLASSES - _FEW, None)), ("all", slice(None))):
             what = f"{setting.title}: accuracy of {label} classes, %"
             ours = f"{100 * float(np.mean(right[chosen])):.2f}"
-            findings.append(Finding(what=what, ours=ours, paper=evidence.printed(printed, label)))
+            findings.append(Finding(what=what, ours=ours, paper=evidence.printed(printed, label).text, row=printed))
     for plain, first, *_ in groups:
         said = f"R_w in the first stage raises the accuracy of classes with few images: {plain.title}"
         findings.append(evidence.better(first, plain, "samples", sentence=said, few=_FEW * _TEST_IMAGES))

@@ -8,7 +8,7 @@ import numpy as np
 
 from hypersphere.theory import softmax_bound
 from hypersphere_papers.engine.drawings import draw_rows
-from hypersphere_papers.engine.evidence import Evidence, difference, experiment
+from hypersphere_papers.engine.evidence import Evidence, experiment
 from hypersphere_papers.engine.face_records import (
     A_SOFTMAX,
     NOTE,
@@ -21,7 +21,8 @@ from hypersphere_papers.engine.face_records import (
     searched,
 )
 from hypersphere_papers.engine.face_searches import LFW
-from hypersphere_papers.engine.outcome import Finding, Outcome
+from hypersphere_papers.engine.interval_text import difference
+from hypersphere_papers.engine.outcome import NOT_MEASURED, Finding, Outcome
 from hypersphere_papers.engine.search_findings import TRIALS, search_better, search_rows
 from hypersphere_papers.engine.setting import Setting
 from hypersphere_papers.engine.verdict import FITTED, exactly, over_seeds
@@ -113,9 +114,8 @@ def _from_scratch(evidence: Evidence) -> list[Finding]:
     fits, lengths = (evidence.values(_ALONE, name) for name in ("train accuracy", "norm"))
     known = [f"{fit:.1f} %, {length:.2g}" for fit, length in zip(fits, lengths, strict=True) if np.isfinite(fit)]
     what = f"{_ALONE.title}: training images right, mean length of the embeddings, by seed"
-    found.append(
-        Finding(what=what, ours="; ".join(known) or "not measured", note=_LENGTHS if (fits < FITTED).any() else "")
-    )
+    note = _LENGTHS if (fits < FITTED).any() else ""
+    found.append(Finding(what=what, ours="; ".join(known) or NOT_MEASURED, note=note, measured=bool(known)))
     said = "sec. 5.2: with the features alone normalised, training from scratch is better than plain softmax"
     found += better(evidence, _ALONE, SOFTMAX, sentence=said)
     said = "sec. 5.2: it is worse than fine-tuning with both normalised"

@@ -8,7 +8,7 @@ import numpy as np
 
 from hypersphere.plots import Panel, draw_panels
 from hypersphere_papers.engine.drawings import curve, draw_rows
-from hypersphere_papers.engine.evidence import Evidence, each, experiment
+from hypersphere_papers.engine.evidence import Evidence, experiment
 from hypersphere_papers.engine.face_records import (
     LIGHT,
     LIGHT_NOTE,
@@ -21,6 +21,7 @@ from hypersphere_papers.engine.face_records import (
     rows,
     searched,
 )
+from hypersphere_papers.engine.interval_text import each
 from hypersphere_papers.engine.outcome import Outcome
 from hypersphere_papers.engine.verdict import over_seeds
 from hypersphere_papers.normface.real_faces import BOTH, by_distances
@@ -92,7 +93,7 @@ def normalised_or_not(evidence: Evidence) -> Outcome:
                 for column, name in (("before", f"{outcome} {how}"), ("after", outcome)):
                     shown = setting.but(f"{setting.title}, {row}, {column}")
                     same = Evidence(evidence.job, {shown: evidence.records[setting]})
-                    printed = evidence.printed(row, column) if outcome == "lfw" and setting is _CENTER else ""
+                    printed = evidence.printed(row, column) if outcome == "lfw" and setting is _CENTER else None
                     data = "" if outcome == "lfw" else "held-out people"
                     findings.append(same.row(shown, name, data=data, paper=printed))
                 said = f"{setting.title}: normalising raises the accuracy of {plural}, {where}"

@@ -11,7 +11,7 @@ import numpy as np
 
 from hypersphere.plots import Line, Panel, draw_panels
 from hypersphere_papers.engine.drawings import curve, draw_rows
-from hypersphere_papers.engine.evidence import Evidence, experiment
+from hypersphere_papers.engine.evidence import Evidence, Printed, experiment
 from hypersphere_papers.engine.face_records import (
     A_SOFTMAX,
     LIGHT,
@@ -38,7 +38,8 @@ def margins(evidence: Evidence) -> Outcome:
     """Table 3: accuracy for m = 1 .. 4."""
     findings = []
     for column, setting in _MARGINS.items():
-        findings.append(evidence.row(setting, "lfw", paper=f"LFW {evidence.job.entry.printed(f'LFW, {column}')}"))
+        printed = Printed("LFW", f"LFW {evidence.job.entry.printed(f'LFW, {column}')}")
+        findings.append(evidence.row(setting, "lfw", paper=printed))
         findings.append(evidence.row(setting, "pairs", data="held-out people"))
     for m in (2, 3, 4):
         findings += better(evidence, A_SOFTMAX[m], A_SOFTMAX[m - 1])
@@ -195,7 +196,8 @@ def biases(evidence: Evidence) -> Outcome:
         note=f"most: more than half; near zero: below {_NEAR:g} of the deviation of the logits",
     )
     widest = ", ".join(f"{float(bias.std()):.3f}" for bias in by_seed)
-    rows_ = [Finding(what="deviation of the biases over that of the logits, by seed", ours=widest or NOT_MEASURED)]
+    what = "deviation of the biases over that of the logits, by seed"
+    rows_ = [Finding(what=what, ours=widest or NOT_MEASURED, measured=bool(widest))]
     ends = [float(record.arrays["bias"].std()) for record in found]
     how = "Biases start as those of torch's linear layer, evenly within 1 / sqrt(512) of zero, a deviation of 0.026" + (
         f"; after training it is {sum(ends) / len(ends):.3f}." if ends else "."

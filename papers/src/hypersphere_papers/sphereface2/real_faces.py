@@ -28,8 +28,9 @@ from hypersphere_papers.engine.face_records import (
     on_record,
     rows,
 )
-from hypersphere_papers.engine.outcome import Finding, Outcome
-from hypersphere_papers.engine.setting import SMALL_TITLE, Setting
+from hypersphere_papers.engine.outcome import NOT_MEASURED, Finding, Outcome
+from hypersphere_papers.engine.setting import SMALL as SMALL_PREFIX
+from hypersphere_papers.engine.setting import Setting
 from hypersphere_papers.engine.verdict import MARGIN, Interval, Verdict, gain_of, over_seeds
 
 if TYPE_CHECKING:
@@ -58,7 +59,7 @@ _PRINCIPLES = {
     "PN, EH, AM, SA": SPHEREFACE2.but("PN, EH, AM, SA"),
 }
 _SMALL_PRINCIPLES = {
-    title: setting.but(f"{SMALL_TITLE}{title}", *LIGHT)
+    title: setting.but(title, *LIGHT, small=True)
     for title, setting in {
         "none": _bare("none", balance=0.998214, scale=1.0),
         "PN": _bare("PN", balance=0.9964, scale=1.0),
@@ -108,7 +109,9 @@ def _fails_to_converge(evidence: Evidence) -> Finding:
             verdict = "contradicted"
     return Finding(
         what="sec. 3.1: the naive binary classification (eq. 1) fails to converge (SFNet-4 at 16 x 16, 200 people)",
-        ours="; ".join(dict.fromkeys(ends)) if known else "not measured",
+        ours="; ".join(dict.fromkeys(ends)) if known else NOT_MEASURED,
+        measured=known,
+        proxy=True,
         verdict=verdict,
         note=note,
     )
@@ -121,7 +124,7 @@ def principles(evidence: Evidence) -> Outcome:
     _, before, after = _PRINCIPLES.values()
     findings += better(evidence, after, before, sentence="SA raises accuracy")
     for (before, after), name in zip(itertools.pairwise(_SMALL_PRINCIPLES.values()), _ADDED, strict=True):
-        findings += better(evidence, after, before, sentence=f"{SMALL_TITLE}{name} raises accuracy")
+        findings += better(evidence, after, before, sentence=f"{SMALL_PREFIX}{name} raises accuracy")
     findings.append(_fails_to_converge(evidence))
     steps = [*_PRINCIPLES.values(), *_SMALL_PRINCIPLES.values()]
     return Outcome(
@@ -227,7 +230,7 @@ _SIZES = {
     m: SPHEREFACE2.but("m = 0.4") if m == 0.4 else sphereface2(f"m = {m:g}", margin=m) for m in (0.2, 0.3, 0.4, 0.5)
 }
 _TS = {t: sphereface2(f"t = {t:g}", power=t) for t in (0.3, 0.5, 0.7, 1.0, 2.0, 3.0, 5.0)}
-_SMALL_TS = {t: sphereface2("", power=t).but(f"{SMALL_TITLE}t = {t:g}", *LIGHT) for t in (1.0, 2.0, 3.0, 4.0, 5.0)}
+_SMALL_TS = {t: sphereface2("", power=t).but(f"t = {t:g}", *LIGHT, small=True) for t in (1.0, 2.0, 3.0, 4.0, 5.0)}
 _GROUPS = {"r": _SCALES, "m": _SIZES, "t": _TS, "t, small": _SMALL_TS}
 
 
@@ -240,7 +243,7 @@ def ablations(evidence: Evidence) -> Outcome:
         name: group for name, group in _GROUPS.items() if sum(setting.title in known for setting in group.values()) > 1
     }
     findings = rows(evidence, known)
-    for size, group in (("", _TS), (SMALL_TITLE, _SMALL_TS)):
+    for size, group in (("", _TS), (SMALL_PREFIX, _SMALL_TS)):
         above = [t for t in group if t > 1]
         for one, other in (*((t, 1.0) for t in above), *((3.0, t) for t in above if t != 3)):
             said = f"{size}t = {one:g} is better than t = {other:g}"
@@ -339,17 +342,17 @@ def _loses_less(evidence: Evidence, rival: str, place: int, outcome: str, said: 
     sentence = f"SphereFace2 loses less than {rival} {said}"
     ours, theirs = ((group[0], group[place]) for group in (_NOISY["SphereFace2"], _NOISY[rival]))
     if any(evidence.stopped(setting) for setting in (*ours, *theirs)):
-        return evidence.judged(None, "not measured", (*ours, *theirs), sentence=sentence)
+        return evidence.judged(None, "", (*ours, *theirs), sentence=sentence)
     (own_clean, own_noisy), (their_clean, their_noisy) = (
         [evidence.decisions(setting, outcome) for setting in pair] for pair in (ours, theirs)
     )
 
     def gain(weighted: bool) -> Interval:
-        weights = evidence.weights(ours[0], outcome) if weighted else 1.0
+        weights = evidence.weights(ours[0], outcome) if weighted else None
         people = evidence.subjects(ours[0], outcome)
         return gain_of(their_noisy - their_clean, own_noisy - own_clean, people, weights)
 
     worst = min(float(evidence.values(setting, outcome).min()) for setting in (ours[1], theirs[1]))
     crash = f"a run has {worst:.1f} % of the pairs right: a crash decides nothing" if worst < _CRASHED else ""
     problem = evidence.unfit(ours[0], theirs[0]) or crash
-    return evidence.judged_both_ways(gain, ours[0], outcome, sentence=sentence, problem=problem)
+    return evidence.judged_both_ways(gain, (*ours, *theirs), outcome, sentence=sentence, problem=problem)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -86,40 +87,54 @@ def compare_accuracy(
 
 
 def compare_repeated(
-    first_right: npt.ArrayLike,
-    second_right: npt.ArrayLike,
+    first: npt.ArrayLike,
+    second: npt.ArrayLike,
     *,
-    subjects: Subjects,
+    subjects: Subjects | None,
+    weights: npt.ArrayLike | None = None,
+    seeds: Literal["paired", "independent"] = "paired",
     replicates: int = 1000,
     seed: int = 0,
 ) -> Difference:
-    """The difference of two methods' mean accuracies, each trained several times, by drawing people and runs.
+    """The difference of two methods' means over the same items, each method trained several times.
 
-    A replicate draws people as `compare_accuracy` does, and of either method as many of its runs as there are, with
-    replacement: the interval knows of other people and, as far as the runs show them, of other training runs. Of the
-    variance between n runs it sees (n - 1) / n: half of it with two, nothing with one.
+    A replicate draws people as `compare_accuracy` does, and runs with replacement: the interval knows of other people
+    and, as far as the runs show them, of other training runs. Of the variance between n runs it sees (n - 1) / n: half
+    of it with two, nothing with one.
 
     Args:
-        first_right, second_right: (runs, n) whether each run decided each pair rightly; the numbers of runs may differ.
-        subjects: (n,) people on the first images, and on the second.
+        first, second: (runs, n) whether each run decided each item rightly, or another number of each.
+        subjects: (n,) people on the first images, and on the second; without, every item is drawn by itself.
+        weights: (n,) how much each item counts; alike by default.
+        seeds: `paired`: run i of both has the same seed, and so the same start and order of images; a replicate draws
+            seeds. `independent`: a replicate draws as many runs of either method as it has, which may differ.
         replicates: how many draws.
         seed: of the draws.
 
     Example:
-        >>> compare_repeated([[True, False]], [[True, True], [True, True]], subjects=([0, 0], [0, 1])).estimate.value
+        >>> right = [[True, True], [True, True]]
+        >>> compare_repeated([[True, False]], right, subjects=([0, 0], [0, 1]), seeds="independent").estimate.value
         0.5
     """
-    one, two = (np.atleast_2d(np.asarray(right, dtype=bool)).astype(float) for right in (first_right, second_right))
+    one, two = (np.atleast_2d(np.asarray(values, dtype=np.float64)) for values in (first, second))
     if one.shape[1] != two.shape[1]:
-        raise ValueError(f"first_right has {one.shape[1]} pairs, second_right {two.shape[1]}; they must be the same")
-    weights, generator = PairWeights(one.shape[1], subjects), np.random.default_rng([seed, 1])
+        raise ValueError(f"first has {one.shape[1]} items, second {two.shape[1]}; they must be the same")
+    if seeds not in ("paired", "independent"):
+        raise ValueError(f"seeds={seeds!r} must be 'paired' or 'independent'")
+    if seeds == "paired" and len(one) != len(two):
+        raise ValueError(f"first has {len(one)} runs, second {len(two)}; runs of different seeds are 'independent'")
+    share = np.ones(one.shape[1]) if weights is None else np.asarray(weights, dtype=np.float64)
+    people, generator = PairWeights(one.shape[1], subjects), np.random.default_rng([seed, 1])
     drawn = []
-    for weight in weights.draws(replicates, seed):
-        runs = [generator.integers(len(side), size=len(side)) for side in (one, two)]
-        gain = two[runs[1]].mean(0) - one[runs[0]].mean(0)
-        drawn.append(float(weight @ gain) / weight.sum() if weight.any() else np.nan)
-    value = float(two.mean() - one.mean())
-    return _drawn_difference(value, np.array(drawn), one.shape[1], f"{weights.name} and runs")
+    for times in people.draws(replicates, seed):
+        runs = generator.integers(len(one), size=len(one))
+        others = runs if seeds == "paired" else generator.integers(len(two), size=len(two))
+        gain = two[others].mean(0) - one[runs].mean(0)
+        weighed = times * share
+        drawn.append(float(weighed @ gain) / weighed.sum() if weighed.any() else np.nan)
+    value = float(np.average(two.mean(0) - one.mean(0), weights=share))
+    name = f"{people.name} and {'seeds' if seeds == 'paired' else 'runs'}"
+    return _drawn_difference(value, np.array(drawn), one.shape[1], name)
 
 
 def compare_means(
