@@ -161,7 +161,7 @@ def test_the_gallery_is_in_memory_before_the_first_request(
     monkeypatch.setattr("hypersphere.service.server.load_recognizer", lambda _: recognizer)
     monkeypatch.setattr("hypersphere.service.server.log_to_stderr", lambda: None)
     make_app(ServeOptions(gallery="any"), ServiceSettings())
-    assert recognizer.gallery._rows.size == 1  # type: ignore[attr-defined]
+    assert recognizer.gallery._memory._size == 1  # type: ignore[attr-defined]
 
 
 def test_the_command_refuses(

@@ -54,7 +54,7 @@ def test_settings_of_the_file(gallery: Gallery, path: Path) -> None:
         settings = [plain.execute(f"PRAGMA {name}").fetchone()[0] for name in ("journal_mode", "page_size")]
     plain.close()
     assert settings == ["wal", 16384]
-    own = gallery._connection  # type: ignore[attr-defined]
+    own = gallery._writer  # type: ignore[attr-defined]
     assert [own.execute(f"PRAGMA {name}").fetchone()[0] for name in ("synchronous", "secure_delete")] == [2, 1]
 
 
@@ -97,7 +97,7 @@ def test_a_forgotten_template_leaves_no_trace(tmp_path: Path) -> None:
 def test_a_reader_of_an_earlier_state_is_told_of(gallery: Gallery, path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("hypersphere.recognition.gallery.sqlite._ERASE_WAIT", 0.0)
     gallery.enroll("Ada", units(1)[0])
-    gallery._connection.execute("PRAGMA busy_timeout = 10")  # type: ignore[attr-defined]
+    gallery._writer.execute("PRAGMA busy_timeout = 10")  # type: ignore[attr-defined]
     reader = gallery.records()
     next(reader)
     gallery.enroll("Bob", units(2)[1])
@@ -133,48 +133,18 @@ def test_a_flipped_bit_of_a_template_is_found_and_quarantined(path: Path, people
         flip(path, data.index(records[number].vector) + int(draw.integers(2 * DIM)), int(draw.integers(8)))
     names = [records[number].id for number in hit]
     with opened(path) as gallery:
-        with pytest.warns(RuntimeWarning, match=f"{counted(len(hit), 'damaged template')} left out"):
-            [found] = gallery.search(units(1), people)
-        assert {each.template_id for each in found} == {record.id for record in records} - set(names)
+        for act in (lambda: gallery.search(units(1)), lambda: gallery.forget("p0"), gallery.info, gallery.subjects):
+            with pytest.raises(GalleryDamaged, match=counted(len(hit), "damaged template")):
+                act()
         assert gallery.verify() == [Damage("template", name) for name in names]
+        [found] = gallery.search(units(1), people)
+        assert {each.template_id for each in found} == {record.id for record in records} - set(names)
         assert gallery.verify() == []
         assert gallery.info().quarantined == len(hit)
         assert gallery.info().size == people - len(hit)
         gallery.enroll("again", units(1, 5)[0], key=names[0])
         assert gallery.forget(records[hit[0]].subject) == 0
-        assert gallery.info().quarantined == len(hit) - 1
-        gallery.purge()
-        assert gallery.info().quarantined == 0
-
-
-def check_flip(path: Path, records: list[Record], offset: int, bit: int) -> str:
-    """What is told of one flipped bit anywhere; nothing may be told only if nothing that is stored has changed."""
-    flip(path, offset, bit)
-    try:
-        with opened(path) as gallery:
-            before = list(gallery.records())
-            if gallery.verify():
-                return "found"
-            assert before == records, f"bit {bit} of byte {offset} changed something, and nobody noticed"
-            assert [entry.action for entry in gallery.audit()] == ["enroll"] * len(records)
-            return "harmless"
-    except (GalleryDamaged, ValueError):
-        return "refused"
-
-
-@pytest.mark.parametrize("flips", [40, pytest.param(1000, marks=pytest.mark.slow)])
-def test_flipped_bits_anywhere(path: Path, tmp_path: Path, flips: int) -> None:
-    records = fill(path, 60)
-    draw = np.random.default_rng(3)
-    used = np.flatnonzero(np.frombuffer(path.read_bytes(), np.uint8))
-    told = []
-    for number in range(flips):
-        copy = tmp_path / f"copy{number}.db"
-        shutil.copyfile(path, copy)
-        told.append(check_flip(copy, records, int(draw.choice(used)), int(draw.integers(8))))
-        copy.unlink()
-    assert told.count("harmless") <= 0.1 * flips
-    assert told.count("found") >= 0.5 * flips
+        assert gallery.info().quarantined == 0, "whose they are is not certain"
 
 
 @pytest.mark.parametrize("share", [0.0, 0.2, 0.5, 0.9, 0.999])
@@ -233,7 +203,7 @@ def test_a_removed_or_replaced_file_takes_nothing_more(gallery: Gallery, path: P
 
 def test_a_writer_that_does_not_end_is_not_waited_for_for_ever(gallery: Gallery, path: Path) -> None:
     gallery.enroll("Ada", units(1)[0])
-    gallery._connection.execute("PRAGMA busy_timeout = 50")  # type: ignore[attr-defined]
+    gallery._writer.execute("PRAGMA busy_timeout = 50")  # type: ignore[attr-defined]
     other = sqlite3.connect(path, isolation_level=None)
     other.execute("BEGIN IMMEDIATE")
     with pytest.raises(GalleryUnavailable, match="locked"):
@@ -258,7 +228,7 @@ def test_a_failed_transaction_changes_nothing(gallery: Gallery) -> None:
 def test_a_full_disk(gallery: Gallery, path: Path) -> None:
     """SQLite's own limit of pages stands for the disk: the same error, at the same place."""
     rows = units(400)
-    own = gallery._connection  # type: ignore[attr-defined]
+    own = gallery._writer  # type: ignore[attr-defined]
     pages = own.execute("PRAGMA page_count").fetchone()[0]
     own.execute(f"PRAGMA max_page_count = {pages + 2}")
     kept = 0
@@ -307,7 +277,7 @@ def test_many_removals_make_the_memory_anew(gallery: Gallery) -> None:
     gallery.search(rows[:1])
     for number in range(15):
         gallery.forget(f"p{number}")
-    assert gallery._rows.size < 20  # type: ignore[attr-defined]
+    assert gallery._memory._size < 20  # type: ignore[attr-defined]
     assert {each.subject for each in gallery.search(rows[:1], 20)[0]} == {f"p{number}" for number in range(15, 20)}
 
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from hypersphere.recognition.gallery import ExactSearch, Gallery, GalleryUnavailable, open_gallery, sqlite
+from hypersphere.recognition.gallery import ExactSearch, Gallery, GalleryUnavailable, open_gallery, sqlite_memory
 from tests.recognition.gallery.people import CONTRACT, units
 
 PEOPLE, LATER = 23, 9
@@ -17,7 +17,7 @@ ROWS = units(PEOPLE + LATER)
 
 @pytest.fixture(autouse=True)
 def _small_batches(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sqlite, "_BATCH", 4)
+    monkeypatch.setattr(sqlite_memory, "_BATCH", 4)
 
 
 def enrol(gallery: Gallery, numbers: range) -> None:

@@ -24,7 +24,7 @@ def enrol_and_forget(path: Path, count: int, told: int, *, synchronous: str) -> 
     for numbers in (range(again), range(again, count)):
         with open_gallery(path, contract=CONTRACT) as gallery:
             for setting in (f"synchronous = {synchronous}", "wal_autocheckpoint = 12"):
-                gallery._connection.execute(f"PRAGMA {setting}")  # type: ignore[attr-defined]
+                gallery._writer.execute(f"PRAGMA {setting}")  # type: ignore[attr-defined]
             for number in numbers:
                 gallery.enroll(f"p{number}", rows[number], key=f"k{number:04}", consent="c" * 900)
                 os.write(told, f"enrolled k{number:04}".encode())

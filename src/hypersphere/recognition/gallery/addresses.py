@@ -9,11 +9,12 @@ from urllib.parse import unquote, urlsplit, urlunsplit
 
 from hypersphere.core import refuse_existing
 from hypersphere.models import Contract
-from hypersphere.recognition.gallery.backup import check_backup, copy_records, write_backup
+from hypersphere.recognition.gallery.backup import Source, check_backup, copy_records, write_backup
 from hypersphere.recognition.gallery.driver import Gallery, check_contract
 from hypersphere.recognition.gallery.milvus import MilvusGallery
 from hypersphere.recognition.gallery.postgres import PostgresGallery
 from hypersphere.recognition.gallery.sqlite import SqliteGallery
+from hypersphere.recognition.gallery.sqlite_format1 import FormatOneFile, is_format_one
 
 _SQLITE_ENDS = (".db", ".sqlite", ".sqlite3")
 _ENGINES = {"postgresql://": "postgres", "milvus://": "milvus"}
@@ -71,13 +72,20 @@ def restore_gallery(path: str | os.PathLike[str], address: str | os.PathLike[str
 
     A SQLite gallery appears whole or not at all; so do the records in PostgreSQL.
     """
-    with SqliteGallery(Path(path), None) as source:
+    file = Path(path)
+    if file.exists() and is_format_one(file):
+        return _restore(FormatOneFile(file), address)
+    with SqliteGallery(file, None, unsealed=True) as source:
         check_backup(source)
-        if engine_of(address) == "sqlite":
-            refuse_existing(Path(address))
-            return write_backup(source, address)
-        with open_gallery(address, contract=source.stored_contract, create=True) as target:
-            return copy_records(source, target)
+        return _restore(source, address)
+
+
+def _restore(source: Source, address: str | os.PathLike[str]) -> int:
+    if engine_of(address) == "sqlite":
+        refuse_existing(Path(address))
+        return write_backup(source, address)
+    with open_gallery(address, contract=source.stored_contract, create=True) as target:
+        return copy_records(source, target)
 
 
 def engine_of(address: str | os.PathLike[str]) -> str:

@@ -5,15 +5,30 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Protocol
 
 from hypersphere.core import Failure, counted, partial_name, refuse_existing, sync_file, sync_folder
-from hypersphere.recognition.gallery.driver import Gallery, GalleryUnavailable
+from hypersphere.models import Contract
+from hypersphere.recognition.gallery.driver import AuditEntry, Gallery, GalleryUnavailable
 from hypersphere.recognition.gallery.sqlite import SqliteGallery
 from hypersphere.recognition.gallery.sqlite_file import remove_file
 from hypersphere.recognition.gallery.stored_template import Record
 
 
-def write_backup(gallery: Gallery, path: str | os.PathLike[str]) -> int:
+class Source(Protocol):
+    """What a copy is made of: a gallery, or a file of an earlier format."""
+
+    address: str
+    stored_contract: Contract
+
+    def records(self) -> Iterator[Record]:
+        """All records, by rising id."""
+
+    def audit(self) -> list[AuditEntry]:
+        """What was done, oldest first."""
+
+
+def write_backup(gallery: Source, path: str | os.PathLike[str]) -> int:
     """Write a gallery to a new SQLite file, read it back, and give it its name; returns how many records it holds.
 
     Raises:
@@ -36,7 +51,7 @@ def write_backup(gallery: Gallery, path: str | os.PathLike[str]) -> int:
     return stored
 
 
-def _write(gallery: Gallery, path: Path) -> int:
+def _write(gallery: Source, path: Path) -> int:
     """Copy all records and the audit trail to a new file, and none of it to a log beside it; returns how many."""
     stored = 0
 
@@ -70,7 +85,7 @@ def check_backup(source: SqliteGallery) -> None:
         raise Failure(f"{source.address}: {counted(damaged, 'damaged row')}; restore another backup")
 
 
-def copy_records(source: SqliteGallery, target: Gallery) -> int:
+def copy_records(source: Source, target: Gallery) -> int:
     """Store all records of a backup in an empty gallery; returns how many."""
     held = target.info()
     if held.size or held.expired:

@@ -241,8 +241,13 @@ class Gallery(ABC):
         """Remove templates that have expired; return how many there were."""
 
     @abstractmethod
-    def subjects(self) -> list[str]:
-        """Names of the people who have a template that can match, sorted."""
+    def subjects(self, after: str = "", limit: int | None = None) -> list[str]:
+        """Names of the people who have a template that can match, sorted.
+
+        Args:
+            after: only names after this one.
+            limit: how many at most; all by default.
+        """
 
     @abstractmethod
     def size(self) -> int:
@@ -328,9 +333,9 @@ def check_contract(contract: Contract) -> Contract:
     return contract
 
 
-def settings_row(contract: Contract) -> tuple[str, bytes]:
+def settings_row(contract: Contract, **more: str) -> tuple[str, bytes]:
     """What a new gallery stores of itself, as JSON, and its digest."""
-    document = {"contract": contract.table(), "digest": contract_digest(contract), "created": time.time()}
+    document = {"contract": contract.table(), "digest": contract_digest(contract), "created": time.time(), **more}
     text = json.dumps(document, sort_keys=True)
     return text, text_digest(text)
 

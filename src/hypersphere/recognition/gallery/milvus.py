@@ -138,12 +138,13 @@ class MilvusGallery(ServerGallery):
             self._delete(client, "damaged == true")
         return self._remove(f"expires <= {time.time()!r}", "purge", "")
 
-    def subjects(self) -> list[str]:
+    def subjects(self, after: str = "", limit: int | None = None) -> list[str]:
         """See `Gallery.subjects`: reads the names of all templates."""
         condition = f"damaged == false and expires > {time.time()!r}"
         with self._session() as client:
             documents = self._stream(client, self._name, condition, ["document"])
-            return sorted({parse_json(row["document"], self.address)["subject"] for row in documents})
+            names = {parse_json(row["document"], self.address)["subject"] for row in documents}
+        return sorted(name for name in names if name > after)[:limit]
 
     def size(self) -> int:
         """See `Gallery.size`."""

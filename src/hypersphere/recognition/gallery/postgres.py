@@ -135,13 +135,13 @@ class PostgresGallery(ServerGallery):
             sql.execute(f"DELETE FROM {self._name}.quarantine")
         return self._remove("expires <= %s", (time.time(),), "purge", "")
 
-    def subjects(self) -> list[str]:
+    def subjects(self, after: str = "", limit: int | None = None) -> list[str]:
         """See `Gallery.subjects`."""
         with self._session() as sql:
             rows = sql.execute(
                 f"SELECT DISTINCT subject FROM {self._name}.templates "
-                "WHERE expires IS NULL OR expires > %s ORDER BY subject",
-                (time.time(),),
+                "WHERE subject > %s AND (expires IS NULL OR expires > %s) ORDER BY subject LIMIT %s",
+                (after, time.time(), limit),
             ).fetchall()
         return [row[0] for row in rows]
 

@@ -47,10 +47,15 @@ class Record:
 
     @property
     def digest(self) -> bytes:
-        """SHA-256 over all of it: each part with its length before it. Files hold it: another form is a new format."""
+        """SHA-256 over all of it."""
+        return hashlib.sha256(self.content).digest()
+
+    @property
+    def content(self) -> bytes:
+        """All of it as bytes that no other template has."""
         words = (self.id, self.subject, self.metadata, self.consent)
         name, subject, metadata, consent = (text.encode("utf-8", "surrogateescape") for text in words)
-        return stored_digest((name, subject, metadata, consent), self.vector, self.enrolled, self.expires)
+        return template_bytes((name, subject, metadata, consent), self.vector, self.enrolled, self.expires)
 
     def same_template(self, other: Record) -> bool:
         """Whether both say the same of the same person; when they were enrolled does not count."""
@@ -58,19 +63,22 @@ class Record:
         return mine == (other.subject, other.vector, other.metadata, other.consent, other.expires)
 
 
-def stored_digest(words: tuple[Text, Text, Text, Text], vector: bytes, enrolled: float, expires: float | None) -> bytes:
-    """Return `Record.digest` of texts in the bytes that a file holds; written out: every row of a file takes it."""
+def template_bytes(
+    words: tuple[Text, Text, Text, Text], vector: bytes, enrolled: float, expires: float | None
+) -> bytes:
+    """Return what digests of a template are taken of: each part with its length before it.
+
+    Written out: every row of a file takes it. Files hold the digests: another form is a new format.
+    """
     name, subject, metadata, consent = words
     end = b"" if expires is None else _DOUBLE(expires)
-    return hashlib.sha256(
-        b"".join(
-            (
-                _LENGTH(len(name)), name, _LENGTH(len(subject)), subject, _LENGTH(len(metadata)), metadata,
-                _LENGTH(len(consent)), consent, _LENGTH(len(vector)), vector, _LENGTH(8), _DOUBLE(enrolled),
-                _LENGTH(len(end)), end,
-            )
+    return b"".join(
+        (
+            _LENGTH(len(name)), name, _LENGTH(len(subject)), subject, _LENGTH(len(metadata)), metadata,
+            _LENGTH(len(consent)), consent, _LENGTH(len(vector)), vector, _LENGTH(8), _DOUBLE(enrolled),
+            _LENGTH(len(end)), end,
         )
-    ).digest()  # fmt: skip
+    )  # fmt: skip
 
 
 def check_words(name: str, value: Any, *, longest: int = _NAME_LENGTH, least: int = 1) -> str:
