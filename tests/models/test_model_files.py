@@ -110,7 +110,7 @@ def test_an_onnx_file_needs_a_contract_that_fits(tmp_path: Path) -> None:
         load_model(path)
     (tmp_path / "net.contract.json").write_text('{"input_size": [8, 8]}')
     assert load_model(path).contract.dim == 4
-    with pytest.raises(ValueError, match="provider 'cuda': this onnxruntime has no CUDA"):
+    with pytest.raises(ValueError, match="device='cuda'"):
         load_model(path, device="cuda")
     path.write_bytes(b"nonsense")
     with pytest.raises(ValueError, match="not an ONNX network"):
