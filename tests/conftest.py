@@ -24,6 +24,15 @@ QUICK = "not slow and not gpu and not realdata"
 """The tests of `make test`; `make test-all` runs those marked so too."""
 
 
+@pytest.fixture(autouse=True, scope="session")
+def no_models_of_the_user(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Models that the user fetched change no test, and no test fetches one."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("HYPERSPHERE_HOME", str(tmp_path_factory.mktemp("home")))
+        patch.setenv("HYPERSPHERE_OFFLINE", "1")
+        yield
+
+
 @pytest.fixture
 def real_syncs(monkeypatch: pytest.MonkeyPatch) -> None:
     """Syncs that wait for the disk."""

@@ -8,6 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import hypersphere as hs
+from hypersphere.cli.align import TARGETS
+from hypersphere.cli.model_options import MODELS_HELP, add_provider, check_model, runtime_of
 from hypersphere.cli.output import Results, bold, note
 from hypersphere.cli.parser import add_device, model_path
 from hypersphere.core import Progress, counted, is_integer, numbered_lines
@@ -30,7 +32,7 @@ def add_command(commands: Any) -> None:
         "pairs of a list), and write thresholds at false-match rates, thresholds of searches for each size of gallery "
         "and log-likelihood ratios beside the model. `verify`, `identify` and `cluster` decide by them.",
     )
-    parser.add_argument("model", type=model_path, metavar="MODEL", help="starter, a folder of `train`, or a model file")
+    parser.add_argument("model", type=model_path, metavar="MODEL", help=MODELS_HELP)
     parser.add_argument("images", metavar="IMAGES", help="aligned, a folder for each person, .tar, list or .rec")
     parser.add_argument("--contract", metavar="C", help="of an ONNX file: insightface, opencv-sface, or a file")
     parser.add_argument("--format", metavar="F", help="of the images (guessed from names)")
@@ -55,6 +57,8 @@ def add_command(commands: Any) -> None:
     )
     parser.add_argument("--out", type=Path, metavar="FILE", help="where to write (calibration.json beside the model)")
     parser.add_argument("--batch-size", type=int, default=128, metavar="N", help="images at a time (%(default)s)")
+    parser.add_argument("--crops", choices=TARGETS, help="what IMAGES were aligned to, if not the model's own target")
+    add_provider(parser)
     add_device(parser)
     parser.set_defaults(run="calibrate:run_calibrate")
 
@@ -63,6 +67,7 @@ def run_calibrate(options: argparse.Namespace) -> Results:
     """Calibrate, print the tables, write the file."""
     if options.held_out is not None and options.pairs is not None:
         raise ValueError("--held-out and --pairs: give one of them; a list of pairs says who is compared")
+    check_model(options.model, "MODEL")
     out = options.out or hs.recognition.calibration_path(options.model)
     if options.out is None and options.model == model_path(hs.models.STARTER):
         raise ValueError(f"{out} belongs to the package: give --out FILE, and --calibration FILE to what decides by it")
@@ -75,6 +80,11 @@ def run_calibrate(options: argparse.Namespace) -> Results:
     _print(made)
     print(f"calibration: {out}")
     return Results({"file": out, "calibration": made})
+
+
+def _load_model(options: argparse.Namespace) -> Embedder:
+    model = hs.load_model(options.model, options.contract, device=options.device, runtime=runtime_of(options))
+    return model if options.crops is None else model.of_crops(options.crops)
 
 
 def _of_people(options: argparse.Namespace) -> Calibration:
@@ -94,7 +104,7 @@ def _of_people(options: argparse.Namespace) -> Calibration:
     about = _checked(options, source, hs.data.names_of(source), text)
     if options.held_out is not None:
         about = dataclasses.replace(about, disjoint_from=("the people trained on", *about.disjoint_from))
-    model = hs.load_model(options.model, options.contract, device=options.device)
+    model = _load_model(options)
     unit = _embedded(options, model, source)
     with Progress("searching galleries", "galleries") as progress:
         return hs.recognition.calibrate(
@@ -122,7 +132,7 @@ def _of_pairs(options: argparse.Namespace) -> Calibration:
     names, people = np.unique(np.concatenate([np.asarray(side) for side in listed.subjects]), return_inverse=True)
     text = f"{len(names):,} people of {options.pairs.name}"
     about = _checked(options, source, [str(name) for name in names], text)
-    model = hs.load_model(options.model, options.contract, device=options.device)
+    model = _load_model(options)
     unit = _embedded(options, model, source)
     left, right = (source.find(side) for side in (listed.left, listed.right))
     first, second = people[: len(left)], people[len(left) :]

@@ -7,8 +7,9 @@ from pathlib import Path
 from typing import Any
 
 import hypersphere as hs
-from hypersphere.cli.output import Results, note
-from hypersphere.cli.parser import add_device, check_exists, model_path
+from hypersphere.cli.model_options import add_default_model, check_model, chosen_model, runtime_of, say_model
+from hypersphere.cli.output import Results
+from hypersphere.cli.parser import add_device, check_exists
 from hypersphere.core import Progress
 
 ENGINES = ("local", "ray")
@@ -29,13 +30,7 @@ def add_command(commands: Any) -> None:
         metavar="OUT",
         help="X.npy or X.safetensors, with names in X.txt, or X.parquet",
     )
-    parser.add_argument(
-        "--model",
-        type=model_path,
-        metavar="M",
-        help="a folder of `train`, a .safetensors or an .onnx file (the starter model of the package)",
-    )
-    parser.add_argument("--contract", metavar="C", help="of an ONNX file: insightface, opencv-sface, or a file")
+    add_default_model(parser)
     parser.add_argument("--format", metavar="F", help="of the images (guessed from names)")
     parser.add_argument("--resize", action="store_true", help="resize images to the model's size; else refuse them")
     parser.add_argument("--allow-unreadable", action="store_true", help="leave out and name images that cannot be read")
@@ -50,14 +45,16 @@ def add_command(commands: Any) -> None:
 def run_embed(options: argparse.Namespace) -> Results | None:
     """Embed and say what was written."""
     check_exists(Path(options.images))
-    check_exists(options.model, "--model")
+    check_model(options.model)
+    model = chosen_model(options)
     with hs.distributed.join_world(options.device) as world:
-        if options.model is None and world.is_main:
-            note("no --model: the starter model of the package, for research only (docs/starter.md)")
+        if world.is_main:
+            say_model(options)
         task = hs.evaluation.EmbedTask(
             images=options.images,
-            model=hs.models.STARTER if options.model is None else str(options.model),
-            device=hs.models.model_device(options.model or "", options.device and str(world.device)),
+            model=model,
+            runtime=runtime_of(options),
+            device=hs.models.model_device(model, options.device and str(world.device)),
             **{name: getattr(options, name) for name in ("format", "contract", "resize", "allow_unreadable")},
             **{name: getattr(options, name) for name in ("batch_size", "workers")},
         )

@@ -10,6 +10,7 @@ from typing import Any
 
 import hypersphere as hs
 from hypersphere.cli.evaluate_options import add_protocols
+from hypersphere.cli.model_options import runtime_of
 from hypersphere.cli.output import Results
 from hypersphere.core import Progress, install_hint
 
@@ -72,7 +73,10 @@ def run_evaluate(options: argparse.Namespace) -> Results:
 def _open_models(options: argparse.Namespace, path: Path) -> list[hs.models.Embedder]:
     """The models of a file or of a run; ONNX files run on the CPU unless a device is asked for."""
     device = hs.models.model_device(path, options.device)
-    return hs.training.open_models(path, contract=options.contract, device=device, snapshots=options.snapshots)
+    models = hs.training.open_models(
+        path, contract=options.contract, device=device, snapshots=options.snapshots, runtime=runtime_of(options)
+    )
+    return models if options.crops is None else [model.of_crops(options.crops) for model in models]
 
 
 def run_compare(options: argparse.Namespace) -> Results:

@@ -6,6 +6,8 @@ import argparse
 from pathlib import Path
 from typing import Any
 
+from hypersphere.cli.align import TARGETS
+from hypersphere.cli.model_options import MODELS_HELP, add_provider
 from hypersphere.cli.parser import add_device, model_path
 
 AREAS = ("step", "trapezoid")
@@ -183,7 +185,7 @@ def add_inputs(parser: argparse.ArgumentParser) -> None:
         type=model_path,
         nargs="+",
         metavar="M",
-        help="a folder of `train`, a .safetensors or an .onnx file, or `starter`",
+        help=MODELS_HELP,
     )
     made.add_argument(
         "--contract",
@@ -193,6 +195,7 @@ def add_inputs(parser: argparse.ArgumentParser) -> None:
     made.add_argument(
         "--images", type=Path, nargs="+", metavar="PATH", help="folder, tar or folder of tars, one per list"
     )
+    made.add_argument("--crops", choices=TARGETS, help="what images were aligned to, if not the model's own target")
     made.add_argument("--resize", action="store_true", help="resize images to the model's size; else they are refused")
     made.add_argument("--flip", choices=FLIPS, help="merge with the mirror image's embedding (the contract's choice)")
     made.add_argument(
@@ -208,6 +211,7 @@ def add_inputs(parser: argparse.ArgumentParser) -> None:
         help="of several models or arrays: embeddings side by side, unit ones side by side, or the mean of scores",
     )
     made.add_argument("--batch-size", type=int, default=128, metavar="N", help="images at a time (%(default)s)")
+    add_provider(made)
     add_device(made)
     made.add_argument("--save-embeddings", action="store_true", help="write embeddings.npy and names.txt to DIR too")
     parser.add_argument(

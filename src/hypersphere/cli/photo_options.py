@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import hypersphere as hs
-from hypersphere.cli.output import note
-from hypersphere.cli.parser import Parser, add_device, check_exists, model_path
+from hypersphere.cli.model_options import add_default_model, check_model, chosen_model, runtime_of, say_model
+from hypersphere.cli.parser import Parser, add_device, check_exists
 
 if TYPE_CHECKING:
     from hypersphere.recognition import Calibration, Recognizer
@@ -25,13 +25,7 @@ def add_photo_options(parser: argparse.ArgumentParser, *, one_face: bool = True)
         parser: of the command.
         one_face: whether a photo must show one face.
     """
-    parser.add_argument(
-        "--model",
-        type=model_path,
-        metavar="M",
-        help="a folder of `train`, a .safetensors or an .onnx file (the starter model of the package)",
-    )
-    parser.add_argument("--contract", metavar="C", help="of an ONNX file: insightface, opencv-sface, or a file")
+    add_default_model(parser)
     parser.add_argument(
         "--calibration", type=Path, metavar="FILE", help="what `calibrate` wrote (the file beside the model)"
     )
@@ -80,7 +74,8 @@ def check_files(options: argparse.Namespace, photos: Sequence[Path]) -> None:
         if not photo.is_file():
             raise ValueError(f"{photo} is {'a folder; expected a photo' if photo.is_dir() else 'missing'}")
     detector = Path(options.detector) if options.detector.endswith(".onnx") and not options.aligned else None
-    for option, path in (("model", options.model), ("calibration", options.calibration), ("detector", detector)):
+    check_model(options.model)
+    for option, path in (("calibration", options.calibration), ("detector", detector)):
         check_exists(path, f"--{option}")
 
 
@@ -92,19 +87,20 @@ def check_gallery_file(address: str) -> None:
 
 def chosen_calibration(options: argparse.Namespace) -> Calibration:
     """The calibration that the options name, for rates to be looked up before a model is loaded."""
-    return hs.recognition.load_calibration(options.calibration or options.model or hs.models.STARTER)
+    return hs.recognition.load_calibration(options.calibration or chosen_model(options))
 
 
 def open_recognizer(options: argparse.Namespace, gallery: str | None = None) -> Recognizer:
     """The recognizer that the options name; says which model it is if none was named."""
-    if options.model is None:
-        note("no --model: the starter model of the package, for research only (docs/starter.md)")
+    model = chosen_model(options)
+    say_model(options)
     return hs.Recognizer(
-        options.model or hs.models.STARTER,
+        model,
         detector=None if options.aligned else options.detector,
         gallery=gallery,
         calibration=options.calibration,
         contract=options.contract,
+        provider=runtime_of(options),
         face=getattr(options, "face", "only"),
         device=options.device,
     )

@@ -39,7 +39,7 @@ class EmbedTask:
 
     Args:
         images: as `open_every_image` takes them.
-        model: as `load_model` takes it.
+        model, runtime: as `load_model` takes them.
         format: of the images; guessed by default.
         contract: of an ONNX file.
         device: to compute on.
@@ -58,6 +58,7 @@ class EmbedTask:
 
     images: str
     model: str = STARTER
+    runtime: str = "onnxruntime"
     format: str | None = None
     contract: str | None = None
     device: str = "cpu"
@@ -71,7 +72,7 @@ class EmbedTask:
         check_integer("batch_size", self.batch_size, 1)
         source, names = open_every_image(self.images, self.format)
         names_text(names)
-        model = load_model(self.model, self.contract, device=self.device)
+        model = load_model(self.model, self.contract, device=self.device, runtime=self.runtime)
         return OpenTask(self, model, model.fitted(source, resize=self.resize, resize_option="--resize"), names)
 
 

@@ -45,13 +45,18 @@ class ModelCard:
     not_for: str = ""
     limits: tuple[str, ...] = LIMITS
 
-    def text(self) -> str:
-        """The card as Markdown."""
+    def text(self, name: str = "FOLDER") -> str:
+        """The card as Markdown.
+
+        Args:
+            name: what `load_model` is given for this model.
+        """
         rows = "".join(f"| {name} | {value} |\n" for name, value in self.results.items())
         sections = {
-            "Use": '```python\nimport hypersphere as hs\n\nembedder = hs.load_model("FOLDER")\n'
+            "Use": "```python\nimport hypersphere as hs\n\n"
+            f'embedder = hs.load_model("{name}")\n'
             'unit_vectors = embedder(["one.jpg", "two.jpg"])  # aligned images; (2, width)\n```\n'
-            "How images must be prepared is in the embedding contract, in `config.json` and `model.safetensors`.",
+            "How images must be prepared is in the embedding contract, `embedder.contract`.",
             "Data": self.data or "Not stated.",
             "Results": f"| measured on | result |\n|---|---|\n{rows}" if rows else "Not measured.",
             "Licence": self.licence,

@@ -179,7 +179,7 @@ def read_contract(source: str | Path) -> Contract:
             raise ValueError(f"contract {str(source)!r} is neither a preset nor a .json or .toml file; {hint}")
         return PRESETS[str(source)]
     if path.suffix == ".json":
-        return _of_table(read_json(path), str(path))
+        return parse_contract_table(read_json(path), str(path))
     return _built(load_toml(path), str(path))
 
 
@@ -194,10 +194,11 @@ def contract_beside(model: Path) -> Contract | None:
 
 def parse_contract(text: str, where: str) -> Contract:
     """A contract from JSON."""
-    return _of_table(parse_json(text, f"{where}: contract"), where)
+    return parse_contract_table(parse_json(text, f"{where}: contract"), where)
 
 
-def _of_table(table: Any, where: str) -> Contract:
+def parse_contract_table(table: Any, where: str) -> Contract:
+    """A contract from the table of a file."""
     if not isinstance(table, dict):
         raise ValueError(f"{where}: the contract must be a table")
     return _built(table, where)

@@ -8,6 +8,7 @@ from typing import Any
 import torch
 
 from hypersphere.core import choose_device, import_extra, is_installed, nearest
+from hypersphere.models.catalogue import find_entry
 
 PROVIDERS = {
     "cpu": "CPUExecutionProvider",
@@ -32,7 +33,20 @@ def model_device(path: str | Path, device: str | None) -> str:
             onnxruntime know the GPU that torch knows.
         device: as the user named it; by default the best there is for this file.
     """
-    return "cpu" if device is None and Path(path).suffix in FILE_SUFFIXES else choose_device(device)
+    entry = find_entry(path)
+    file = Path(path) if entry is None or entry.main_file is None else entry.main_file
+    return "cpu" if device is None and file.suffix in FILE_SUFFIXES else choose_device(device)
+
+
+def detector_provider(provider: str | None) -> str:
+    """Return the provider of a detector beside a recogniser's: the same where this onnxruntime has it, or the CPU.
+
+    Args:
+        provider: one of `RUNTIMES`, as the user named it for the recogniser.
+    """
+    runtime = import_extra("onnxruntime", "detecting faces")
+    known = runtime.get_available_providers()
+    return provider if provider is not None and PROVIDERS.get(provider) in known else "cpu"
 
 
 def open_session(

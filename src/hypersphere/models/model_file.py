@@ -14,9 +14,11 @@ from torch import Tensor, nn
 
 from hypersphere.backbones import Backbone, create_backbone
 from hypersphere.core import Staged, check_choice, import_extra, parse_json, read_bounded, read_json
+from hypersphere.models.catalogue import STARTER, STARTER_FOLDER, find_entry
 from hypersphere.models.contract import Contract, contract_beside, matched, parse_contract, read_contract
 from hypersphere.models.devices import FILE_SUFFIXES, RUNTIMES, model_device
 from hypersphere.models.embedder import Embedder
+from hypersphere.models.fetch import fetch
 from hypersphere.models.network_file import load_network_file
 from hypersphere.models.onnx_graph import load_onnx_graph
 
@@ -26,9 +28,6 @@ UNSEALED = "hypersphere model 1"
 MODEL_FILE, CONFIG_FILE, CARD_FILE = "model.safetensors", "config.json", "README.md"
 """What a folder of a model holds, as Hugging Face's Hub expects it: weights with their contract, the contract to read,
 and the model card. A run of `hypersphere train` leaves one."""
-STARTER = "starter"
-"""The name of the model that comes with the package."""
-STARTER_FOLDER = Path(__file__).parents[1] / "starter"
 _LONGEST_CARD = 2**20
 _FORMATS = "hypersphere model "
 
@@ -45,7 +44,8 @@ def load_model(
     Args:
         path: `.safetensors` of `save_model`, which carries its contract; a folder that has one, such as that of a run;
             `.onnx`; OpenVINO's `X.xml`, with `X.bin` beside it; or `"starter"`, the small face model that comes with
-            the package (docs/starter.md; a folder of that name is `"./starter"`).
+            the package (docs/starter.md; a folder of that name is `"./starter"`); or a name of the catalogue, such as
+            `"intel-0095"` (docs/models.md), whose files are fetched when they are used for the first time.
         contract: of an ONNX or OpenVINO file: a preset's name, a file, or the contract itself. By default that in
             `X.contract.json` or `X.contract.toml` beside `X.onnx`.
         device: to compute on; None for the best there is, which for ONNX and OpenVINO files is the CPU.
@@ -57,10 +57,15 @@ def load_model(
         >>> load_model("runs/faces")(["ada.jpg", "grace.jpg"], resize=True).shape
         torch.Size([2, 512])
     """
+    check_choice("runtime", runtime, RUNTIMES)
+    entry = find_entry(path)
     folder = STARTER_FOLDER if path == STARTER else Path(path)
     name = folder.name
-    check_choice("runtime", runtime, RUNTIMES)
-    path = find_model(folder)
+    path = find_model(path)
+    if entry is not None and entry.contract is not None:
+        if contract is not None:
+            raise ValueError(f"{name} carries its own contract; leave the other one out")
+        contract = entry.stated_contract()
     device = model_device(path, device)
     if path.suffix == ".safetensors":
         if contract is not None:
@@ -77,13 +82,22 @@ def load_model(
             f"'insightface', or a file {path.with_suffix('.contract.toml').name} beside it"
         )
     if runtime == "torch" and path.suffix == ".onnx":
-        return load_onnx_graph(path, stated, device=device)
-    return load_network_file(path, stated, device=device, runtime=runtime)
+        model = load_onnx_graph(path, stated, device=device)
+    else:
+        model = load_network_file(path, stated, device=device, runtime=runtime)
+    return model if entry is None else dataclasses.replace(model, name=entry.name, card=entry.card())
 
 
 def find_model(path: str | Path) -> Path:
-    """Return the file of a model, as `load_model` takes it; ValueError where there is none."""
-    path = STARTER_FOLDER if path == STARTER else Path(path)
+    """Return the file of a model, as `load_model` takes it; ValueError where there is none.
+
+    Files of the catalogue that are missing are fetched.
+    """
+    entry = find_entry(path)
+    if entry is not None and entry.kind != "recognizer":
+        raise ValueError(f"{entry.name} is a {entry.kind}: give it to load_detector, or as --detector")
+    fetched = None if entry is None else fetch(entry)
+    path = STARTER_FOLDER if path == STARTER else fetched or Path(path)
     if path.is_dir():
         if not (path / MODEL_FILE).is_file():
             raise ValueError(
@@ -92,8 +106,8 @@ def find_model(path: str | Path) -> Path:
         return path / MODEL_FILE
     if not path.is_file():
         raise ValueError(
-            f"{path} is missing; a model is a .safetensors or an .onnx file, or the folder of a run; models of Hugging "
-            "Face's Hub are opened by hs.Embedder.from_pretrained"
+            f"{path} is missing; a model is a .safetensors, an .onnx or an .xml file, the folder of a run, or a name "
+            "of `hypersphere models`; models of Hugging Face's Hub are opened by hs.Embedder.from_pretrained"
         )
     return path
 

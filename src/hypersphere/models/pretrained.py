@@ -9,8 +9,9 @@ from torch import nn
 
 from hypersphere.core import import_extra
 from hypersphere.models.card import ModelCard
+from hypersphere.models.catalogue import STARTER
 from hypersphere.models.embedder import Embedder
-from hypersphere.models.model_file import CARD_FILE, CONFIG_FILE, MODEL_FILE, STARTER, load_model, save_folder
+from hypersphere.models.model_file import CARD_FILE, CONFIG_FILE, MODEL_FILE, load_model, save_folder
 
 
 def save_pretrained(model: Embedder, folder: Path, *, card: str | None = None, half: bool = False) -> None:

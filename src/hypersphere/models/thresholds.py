@@ -18,7 +18,7 @@ from hypersphere.core import (
     sealed_text,
     write_atomically,
 )
-from hypersphere.models.model_file import STARTER, STARTER_FOLDER
+from hypersphere.models.catalogue import STARTER, STARTER_FOLDER
 
 C = TypeVar("C")
 THRESHOLDS_FILE = "thresholds.json"

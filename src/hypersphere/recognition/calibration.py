@@ -25,8 +25,8 @@ from hypersphere.data import first_few, shared_names
 from hypersphere.evaluation import SortedScores, roc_from
 from hypersphere.evaluation.arrays import finite_rows, finite_scores, labels_for
 from hypersphere.evaluation.metrics.calibrate import all_pairs, calibrate_pairs
-from hypersphere.models import STARTER, Contract, ThresholdTable
-from hypersphere.models.model_file import STARTER_FOLDER
+from hypersphere.models import STARTER, Contract, ThresholdTable, find_entry
+from hypersphere.models.catalogue import CATALOGUE_FOLDER, STARTER_FOLDER
 from hypersphere.models.thresholds import read_calibrated
 from hypersphere.recognition.llr import LlrLine, fit_llr
 from hypersphere.recognition.score_curve import ScoreCurve, score_curve, sorted_kinds
@@ -291,8 +291,15 @@ def _tail(impostors: SortedScores) -> tuple[tuple[int, ...], tuple[float, ...]]:
 
 
 def calibration_path(model: str | Path) -> Path:
-    """Where the calibration of a model lies: in its folder, or beside its file `X.onnx` as `X.calibration.json`."""
-    place = STARTER_FOLDER if model == STARTER else Path(model)
+    """Where the calibration of a model lies: in its folder, or beside its file `X.onnx` as `X.calibration.json`.
+
+    That of a named model is the user's own, in the folder of its files; without it `load_calibration` reads the
+    package's.
+    """
+    entry = find_entry(model)
+    if entry is not None and entry.files:
+        return entry.folder / CALIBRATION_FILE
+    place = STARTER_FOLDER if model == STARTER else Path(entry.path if entry is not None and entry.path else model)
     return place / CALIBRATION_FILE if place.is_dir() else place.with_suffix(f".{CALIBRATION_FILE}")
 
 
@@ -308,6 +315,9 @@ def load_calibration(path: str | Path, contract: Contract | None = None) -> Cali
         500
     """
     place = Path(path) if Path(path).suffix == ".json" else calibration_path(path)
+    packaged = CATALOGUE_FOLDER / f"{path}.{CALIBRATION_FILE}"
+    if not place.is_file() and find_entry(path) is not None and packaged.is_file():
+        place = packaged
     if not place.is_file():
         raise ValueError(
             f"{place} is missing: the model was not calibrated, so no score of it has an error rate; "

@@ -21,6 +21,7 @@ from hypersphere.models import (
     align_face,
     load_model,
 )
+from hypersphere.models.devices import detector_provider
 from hypersphere.models.model_file import find_model
 from hypersphere.recognition.calibration import Calibration, load_calibration
 from hypersphere.recognition.decision import Decision, IdentificationDecision, decide, decide_search
@@ -83,6 +84,7 @@ class Recognizer:
         calibration: of the model; by default the file that lies beside it.
         contract: of an ONNX file, as `load_model` takes it.
         face: what a photo with several faces means: `only` refuses it, `largest` takes the largest.
+        provider: who computes files of ONNX and OpenVINO, as `load_model` takes `runtime`.
         device: to compute embeddings on; None for the best there is, which for ONNX files is the CPU.
 
     The model, which takes longest, is loaded last: what else is missing or wrong is told at once.
@@ -104,6 +106,7 @@ class Recognizer:
         contract: str | Path | Contract | None = None,
         face: str = "only",
         device: str | None = "cpu",
+        provider: str = "onnxruntime",
     ) -> None:
         self.face = check_choice("face", face, FACES)
         if contract is not None and isinstance(model, Embedder):
@@ -114,8 +117,13 @@ class Recognizer:
         if not isinstance(model, Embedder):
             find_model(model)
         self.calibration = _calibration(model, calibration)
-        self.detector = load_detector(detector) if isinstance(detector, str | Path) else detector
-        self.model = model if isinstance(model, Embedder) else load_model(model, contract, device=device)
+        if isinstance(detector, str | Path):
+            options: dict[str, Any] = {} if provider == "onnxruntime" else {"provider": detector_provider(provider)}
+            detector = load_detector(detector, **options)
+        self.detector = detector
+        self.model = (
+            model if isinstance(model, Embedder) else load_model(model, contract, device=device, runtime=provider)
+        )
         if detector is not None:
             self._target()
         try:

@@ -15,7 +15,9 @@ from hypersphere.training.finished_run import load_run, run_contract
 from hypersphere.training.recipe import Recipe
 
 
-def open_models(path: str | Path, *, contract: str | None, device: str, snapshots: int = 1) -> list[Embedder]:
+def open_models(
+    path: str | Path, *, contract: str | None, device: str, snapshots: int = 1, runtime: str = "onnxruntime"
+) -> list[Embedder]:
     """The model in a file, or those of a run: its best one, or its newest `snapshots`.
 
     Args:
@@ -23,12 +25,13 @@ def open_models(path: str | Path, *, contract: str | None, device: str, snapshot
         contract: of an ONNX file: a preset or a file.
         device: to compute on.
         snapshots: of a run.
+        runtime: of an ONNX file, as `load_model` takes it.
     """
     path = Path(path)
     if not (path / "checkpoints").is_dir():
         if snapshots > 1:
             raise ValueError(f"--snapshots {snapshots}: {path} is one model; only a folder of `train` has snapshots")
-        return [load_model(path, contract, device=device)]
+        return [load_model(path, contract, device=device, runtime=runtime)]
     if contract is not None:
         raise ValueError(f"--contract is for ONNX files; the recipe of {path} says how its images are prepared")
     recipe, network = load_run(path)

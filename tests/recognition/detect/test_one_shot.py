@@ -184,7 +184,7 @@ def test_what_is_no_network_is_refused(folder: Path) -> None:
         load_detector(folder / "noise.onnx")
     with pytest.raises(ValueError, match="there is no such file"):
         load_detector(folder / "missing.onnx")
-    with pytest.raises(ValueError, match="neither mtcnn nor an .onnx file"):
+    with pytest.raises(ValueError, match="neither mtcnn, yunet nor an .onnx file"):
         load_detector("retinaface")
     with pytest.raises(ValueError, match="score"):
         load_detector(write_network(folder / "again.onnx", yunet_outputs()), score=2)

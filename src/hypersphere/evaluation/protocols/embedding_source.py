@@ -13,7 +13,7 @@ from hypersphere.data import NamedImages, is_image_name, read_entries
 from hypersphere.evaluation.arrays import Array, finite_rows
 from hypersphere.evaluation.embed import embed_images
 from hypersphere.evaluation.embeddings import Embeddings, concatenated, load_embeddings, read_names
-from hypersphere.models import Contract, Embedder, load_model
+from hypersphere.models import Contract, Embedder, find_entry, load_model
 
 Meter = Callable[[str, str], AbstractContextManager[Reporter]]
 """Shows the progress of one piece of work, given what is done and what is counted; as `core.Progress`."""
@@ -66,9 +66,10 @@ class EmbeddingSource:
         if self.merge is not None:
             check_choice(self.option("merge"), self.merge, MERGES)
         for path in self.model:
-            if isinstance(path, Path) and not path.exists():
+            if isinstance(path, Path) and not path.exists() and find_entry(path) is None:
                 raise ValueError(
-                    f"{model} {path} is missing: give a folder of `train`, a .safetensors or an .onnx file"
+                    f"{model} {path} is missing: give a folder of `train`, a .safetensors or an .onnx file, or a name "
+                    "of `hypersphere models`"
                 )
 
     def measuring(self, title: str, unit: str) -> AbstractContextManager[Reporter | None]:

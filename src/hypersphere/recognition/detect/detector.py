@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from hypersphere.data import Image
+from hypersphere.models import fetch, find_entry
 from hypersphere.recognition.detect import scrfd, yunet
 from hypersphere.recognition.detect.mtcnn import Mtcnn
 from hypersphere.recognition.detect.one_shot import STRIDES
@@ -32,7 +33,8 @@ def load_detector(
     """Return a detector of faces.
 
     Args:
-        source: `mtcnn`, or an ONNX file of YuNet or SCRFD, which are known by their outputs.
+        source: a name of the catalogue, `mtcnn` or `yunet`, or an ONNX file of YuNet or SCRFD, which are known by their
+            outputs.
         threads: of each network; those of torch by default.
         provider: of onnxruntime, a key of `models.PROVIDERS`.
         options: of the detector: see `Mtcnn`, `YuNet` and `Scrfd`.
@@ -44,9 +46,12 @@ def load_detector(
     """
     if str(source) == "mtcnn":
         return Mtcnn(threads=threads, provider=provider, **options)
-    path = Path(source)
+    entry = find_entry(source)
+    if entry is not None and entry.kind != "detector":
+        raise ValueError(f"detector {str(source)!r} is a {entry.kind}; give it as the model")
+    path = Path(source) if entry is None else fetch(entry) or Path(source)
     if path.suffix != ".onnx":
-        raise ValueError(f"detector {str(source)!r} is neither mtcnn nor an .onnx file of YuNet or SCRFD")
+        raise ValueError(f"detector {str(source)!r} is neither mtcnn, yunet nor an .onnx file of YuNet or SCRFD")
     session = open_network(path, threads, provider=provider)
     return _kind_of(path, session)(path, session, **options)
 
