@@ -155,6 +155,36 @@ def test_of_an_animation_the_first_frame_is_taken(kind: str) -> None:
     np.testing.assert_array_equal(decode(data), np.asarray(frames[0]))
 
 
+@pytest.mark.parametrize("mode", ["RGB", "L", "1", "P", "RGBA", "LA", "I;16", "CMYK"])
+@pytest.mark.parametrize("factor", [2, 8])
+def test_a_reduced_image_is_that_of_averaged_squares(mode: str, factor: int) -> None:
+    picture = Image.fromarray(np.random.default_rng(0).integers(0, 256, (530, 300, 3), dtype=np.uint8))
+    if mode == "I;16":
+        picture = Image.fromarray(np.asarray(picture.convert("L")).astype(np.uint16) * 257)
+    else:
+        picture = picture.convert(mode)
+    if mode == "RGBA":
+        picture.putalpha(picture.getchannel(0))
+    content = saved(picture, "TIFF" if mode == "CMYK" else "PNG")
+    np.testing.assert_array_equal(decode(content, reduce=factor), Image.fromarray(decode(content)).reduce(factor))
+
+
+@pytest.mark.parametrize("orientation", [1, 3, 6])
+def test_a_reduced_jpeg_is_upright_and_decoded_at_its_size(orientation: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    grey = np.linspace(0, 255, 640, dtype=np.uint8)[None].repeat(400, 0)
+    exif = Image.Exif()
+    exif[0x0112] = orientation
+    content = saved(Image.fromarray(grey), "JPEG", quality=95, exif=exif)
+    whole = Image.fromarray(decode(content)).reduce(4)
+    monkeypatch.setattr(Image.Image, "reduce", lambda *_: pytest.fail("the decoder did not reduce it"))
+    assert np.abs(np.asarray(whole).astype(int) - decode(content, reduce=4)).max() <= 3
+
+
+def test_a_factor_is_1_2_4_or_8() -> None:
+    with pytest.raises(ValueError, match="reduce=3 must be 1, 2, 4 or 8"):
+        decode(b"", reduce=3)
+
+
 def test_empty_and_foreign_bytes() -> None:
     with pytest.raises(UnreadableImage, match=r"^x/1\.jpg: empty \(0 bytes\)$"):
         decode(b"", "x/1.jpg")

@@ -260,8 +260,12 @@ def test_a_client_has_a_whole_network_of_ipv6() -> None:
 
 
 def test_too_many_waiting_requests_are_told_so(recognizer: Recognizer) -> None:
-    work = Work(recognizer, ServiceSettings(parallel=1, waiting=1))
-    work._inside = 2
+    work = Work(recognizer, ServiceSettings(workers=1, waiting=1))
+
+    async def third() -> None:
+        async with work.admitted(), work.admitted(), work.admitted():
+            pytest.fail("a third request was admitted")
+
     with pytest.raises(Refusal, match="too many requests wait") as refusal:
-        asyncio.run(work.portraits([b""]))
+        asyncio.run(third())
     assert refusal.value.status == 503

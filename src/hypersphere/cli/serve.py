@@ -26,7 +26,7 @@ def add_command(commands: Any) -> None:
     parser.add_argument("--host", default="127.0.0.1", help="address to listen on (%(default)s)")
     parser.add_argument("--port", type=int, default=8000, help="0 takes a free one (%(default)s)")
     parser.add_argument("--token-file", type=Path, metavar="F", help="file that holds the token clients must send")
-    parser.add_argument("--workers", type=int, default=1, metavar="N", help="processes (%(default)s)")
+    parser.add_argument("--workers", type=int, metavar="N", help="processes that look at photos (the number of cores)")
     parser.add_argument("--rate", type=float, default=20.0, metavar="R", help="requests a second of a client; 0: any")
     parser.add_argument(
         "--failures", type=int, default=5, metavar="N", help="failed verifications until a client must wait; 0: never"
@@ -43,6 +43,7 @@ def run_serve(options: argparse.Namespace) -> Results | None:
         token=_token(options.token_file),
         rate=options.rate,
         failures=options.failures,
+        **({} if options.workers is None else {"workers": options.workers}),
     )
     gallery = options.gallery or str(hs.recognition.default_gallery())
     if options.model == "starter":
@@ -57,7 +58,6 @@ def run_serve(options: argparse.Namespace) -> Results | None:
             gallery=gallery,
             model=options.model,
             detector=options.detector,
-            workers=options.workers,
             proxy=options.proxy,
         ),
         settings,

@@ -39,13 +39,14 @@ _KINDS: tuple[tuple[str, str, tuple[bytes, ...]], ...] = (
     ("Ppm", ".ppm", (b"P6", b"P5", b"P3", b"P2")),
 )
 _ORIENTATION = 0x0112
+_STRIP = 256
 
 
 class UnreadableImage(ValueError):
     """An image that cannot be read: which one, and why."""
 
 
-def decode(data: bytes, describe: str = "image") -> Image:
+def decode(data: bytes, describe: str = "image", *, reduce: int = 1) -> Image:
     """The image in `data` as uint8 (H, W, 3) RGB, upright.
 
     EXIF orientation is applied; CMYK, palette and 16-bit samples are converted; transparent pixels are laid on white;
@@ -56,6 +57,8 @@ def decode(data: bytes, describe: str = "image") -> Image:
     Args:
         data: the file's content.
         describe: which image this is, for the message.
+        reduce: 1, 2, 4 or 8; squares of so many pixels a side become one. It is done before pixels are converted, so
+            that a large image takes less memory; of a JPEG only the reduced one is computed.
 
     Raises:
         UnreadableImage: empty, truncated, corrupt, beyond the limits, or of another kind.
@@ -64,8 +67,10 @@ def decode(data: bytes, describe: str = "image") -> Image:
         >>> decode(Path("face.jpg").read_bytes(), "face.jpg").shape
         (112, 112, 3)
     """
+    if reduce not in (1, 2, 4, 8):
+        raise ValueError(f"reduce={reduce} must be 1, 2, 4 or 8")
     kind = _known_kind(data, describe)
-    if kind == "Jpeg":
+    if kind == "Jpeg" and reduce == 1:
         image = _decode_fast(data)
         if image is not None:
             return image
@@ -77,8 +82,12 @@ def decode(data: bytes, describe: str = "image") -> Image:
             plugin(io.BytesIO(data)) as picture,
             reserved(cost_of(kind, data, picture)),
         ):
+            if kind == "Jpeg" and reduce > 1:
+                picture.draft(None, (max(1, picture.width // reduce), max(1, picture.height // reduce)))
+                reduce //= picture.decoderconfig[0] if picture.decoderconfig else 1
             picture.load()
-            return _to_rgb(_upright(picture), kind)
+            orientation = _orientation(picture)  # Pillow turns a TIFF itself when it loads it
+            return _to_rgb(_upright(_reduced(picture, kind, reduce), orientation), kind)
     except Exception as error:  # decoders raise anything at all on damaged files
         raise UnreadableImage(f"{describe}: {str(error) or type(error).__name__}") from error
 
@@ -189,15 +198,34 @@ def _plugin(kind: str) -> Any:
     return getattr(_pillow(f"PIL.{kind}ImagePlugin"), f"{kind}ImageFile")
 
 
-def _upright(picture: PillowImage) -> PillowImage:
+def _orientation(picture: PillowImage) -> int:
+    """How the photo is turned, by its EXIF block; a damaged one does not make the picture unreadable."""
     try:
-        orientation = picture.getexif().get(_ORIENTATION, 1)
-    except Exception:  # a damaged EXIF block does not make the picture unreadable
+        return int(picture.getexif().get(_ORIENTATION, 1))
+    except Exception:
+        return 1
+
+
+def _upright(picture: PillowImage, orientation: int) -> PillowImage:
+    """The picture turned and mirrored as an EXIF orientation from 2 to 8 says."""
+    turn = {2: "FLIP_LEFT_RIGHT", 3: "ROTATE_180", 4: "FLIP_TOP_BOTTOM", 5: "TRANSPOSE"}
+    turn |= {6: "ROTATE_270", 7: "TRANSVERSE", 8: "ROTATE_90"}
+    if orientation not in turn:
         return picture
-    if orientation == 1:
+    return picture.transpose(getattr(_pillow("PIL.Image").Transpose, turn[orientation]))
+
+
+def _reduced(picture: PillowImage, kind: str, factor: int) -> PillowImage:
+    """A picture whose squares of `factor` pixels a side are averaged, in RGB."""
+    if factor == 1:
         return picture
-    turned: PillowImage = _pillow("PIL.ImageOps").exif_transpose(picture)
-    return turned
+    pillow = _pillow("PIL.Image")
+    strips = []  # converted one by one: the whole picture in other modes takes several times its memory
+    for top in range(0, picture.height, _STRIP):
+        strip = picture.crop((0, top, picture.width, min(top + _STRIP, picture.height)))
+        strips.append(np.asarray(pillow.fromarray(_to_rgb(strip, kind)).reduce(factor)))
+    whole: PillowImage = pillow.fromarray(np.concatenate(strips))
+    return whole
 
 
 def _to_rgb(picture: PillowImage, kind: str) -> Image:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import dataclasses
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from hypersphere.data import encode
@@ -16,10 +17,10 @@ from hypersphere.recognition import (
     GalleryInfo,
     IdentificationDecision,
     LlrLine,
-    Portrait,
     Recognizer,
     SearchThreshold,
 )
+from hypersphere.service.photo_faces import PhotoFace
 
 STEP = 0.01
 """Scores go out rounded down to multiples of it: finer ones would help to climb towards a stranger's template."""
@@ -161,7 +162,7 @@ def rounded_down(score: float) -> float:
     return round(math.floor(score / STEP + 1e-4) * STEP, 2)
 
 
-def verification(decision: Decision, portraits: list[Portrait], calibration: Calibration, crops: bool) -> Verification:
+def verification(decision: Decision, faces: Sequence[PhotoFace], calibration: Calibration, crops: bool) -> Verification:
     """A decision as it goes out: everything that follows from the score follows from the rounded one."""
     score = rounded_down(decision.score)
     shown = dataclasses.replace(
@@ -170,12 +171,12 @@ def verification(decision: Decision, portraits: list[Portrait], calibration: Cal
         llr=round(calibration.llr.at(score), 1),
         fmr_at_score=calibration.fmr_at(score + 1e-9),
     )
-    photos = tuple(face_on_photo(portrait, crops) for portrait in portraits)
+    photos = tuple(face_on_photo(face, crops) for face in faces)
     return Verification(decision=shown, sentence=str(shown), photos=photos)
 
 
 def identification(
-    decision: IdentificationDecision, portrait: Portrait, calibration: Calibration, *, k: int, crops: bool
+    decision: IdentificationDecision, face: PhotoFace, calibration: Calibration, *, k: int, crops: bool
 ) -> Identification:
     """A search's decision as it goes out: at most k candidates, with rounded scores."""
     candidates = []
@@ -184,18 +185,17 @@ def identification(
         candidates.append(dataclasses.replace(each, score=score, llr=round(calibration.llr.at(score), 1)))
     best = None if decision.best_score is None else rounded_down(decision.best_score)
     shown = dataclasses.replace(decision, candidates=tuple(candidates), best_score=best)
-    photo = face_on_photo(portrait, crops)
+    photo = face_on_photo(face, crops)
     return Identification(match=decision.match, decision=shown, sentence=str(shown), photo=photo)
 
 
-def face_on_photo(portrait: Portrait, crop: bool) -> FaceOnPhoto:
-    """Where a portrait's face is, with its crop if asked."""
-    height, width = portrait.photo.shape[:2]
-    face = portrait.face
-    data = base64.b64encode(encode(portrait.crop)).decode() if crop else ""
+def face_on_photo(found: PhotoFace, crop: bool) -> FaceOnPhoto:
+    """Where a face is on its photo, with the aligned crop if asked."""
+    face = found.face
+    data = base64.b64encode(encode(found.crop)).decode() if crop else ""
     return FaceOnPhoto(
-        width=width,
-        height=height,
+        width=found.width,
+        height=found.height,
         box=None if face is None else tuple(round(float(value), 1) for value in face.box),  # type: ignore[arg-type]
         landmarks=() if face is None else tuple((round(float(x), 1), round(float(y), 1)) for x, y in face.landmarks),
         crop=f"data:image/png;base64,{data}" if crop else None,

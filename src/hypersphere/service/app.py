@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from hypersphere.core import import_extra
 from hypersphere.recognition import Recognizer
 from hypersphere.service.guard import Guard
+from hypersphere.service.photo_processes import Nursery
 from hypersphere.service.problems import Problem, refusal_of
 from hypersphere.service.service_settings import ServiceSettings
 from hypersphere.service.shared_state import SharedState
@@ -30,14 +31,19 @@ _ABOUT = (
 
 
 def create_app(
-    recognizer: Recognizer, settings: ServiceSettings | None = None, *, state: SharedState | None = None
+    recognizer: Recognizer,
+    settings: ServiceSettings | None = None,
+    *,
+    state: SharedState | None = None,
+    nursery: Nursery | None = None,
 ) -> FastAPI:
     """An ASGI application that answers for a recognizer.
 
     Args:
         recognizer: with a gallery; a gallery that another process removes or locks is 503, never "no match".
         settings: of the service.
-        state: what its processes share; made by the settings by default.
+        state: what is remembered of clients; made by the settings by default.
+        nursery: of processes that look at photos, as `serve` makes one; threads of this process by default.
 
     Example:
         >>> with hs.Recognizer(detector=None, gallery="people.db") as recognizer:
@@ -54,8 +60,8 @@ def create_app(
     from hypersphere.service.endpoints import about, decisions, health, people
 
     chosen = settings or ServiceSettings()
-    shared = state or SharedState(chosen.state)
-    work = Work(recognizer, chosen)
+    shared = state or SharedState()
+    work = Work(recognizer, chosen, nursery)
     _keep_photos_in_memory(chosen.max_body)
     app = FastAPI(
         title="hypersphere",
@@ -76,7 +82,7 @@ def create_app(
 
     app.mount("/static", StaticFiles(directory=STATIC, follow_symlink=True), name="static")
     _answer_errors(app)
-    app.add_middleware(Guard, settings=chosen, state=shared)
+    app.add_middleware(Guard, settings=chosen, state=shared, work=work)
     return app
 
 
@@ -105,6 +111,7 @@ def _cleaning(work: Work) -> Any:
             cleaner.cancel()
             with suppress(asyncio.CancelledError):
                 await cleaner
+            work.close()
 
     return lifespan
 

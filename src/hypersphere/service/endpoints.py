@@ -76,7 +76,7 @@ def decisions(work: Work, state: SharedState) -> "APIRouter":
     ) -> Verification:
         """Whether two photos show one person, at a stated false-match rate. Liveness is not checked."""
         calibration.table.at(fmr)
-        one, two = await work.portraits([first, second])
+        one, two = await work.faces([first, second])
         decision = work.recognizer.decide(one.unit, two.unit, fmr)
         if settings.failures:
             wait = state.judged(
@@ -100,10 +100,10 @@ def decisions(work: Work, state: SharedState) -> "APIRouter":
         crops: Annotated[bool, Form(description="whether to return the aligned face")] = False,
     ) -> Identification:
         """Who of the gallery is on a photo: those who reach the threshold of a stated rate; nobody is an answer."""
-        (portrait,) = await work.portraits([photo])
-        decision = await work.ask(lambda _: work.recognizer.search(portrait.unit, fpir))
+        (face,) = await work.faces([photo])
+        decision = await work.ask(lambda _: work.recognizer.search(face.unit, fpir))
         counted("identify", decision.match)
-        return identification(decision, portrait, calibration, k=k, crops=crops)
+        return identification(decision, face, calibration, k=k, crops=crops)
 
     return router
 
@@ -131,8 +131,8 @@ def people(work: Work) -> "APIRouter":
         if name in (".", ".."):
             raise refused(422, "invalid", "name: an address could not name it, so nobody could delete it")
         expires = _end_of(keep_until)
-        found = await work.portraits(photos)
-        template = pool_template(np.stack([portrait.unit for portrait in found]))
+        faces = await work.faces(photos)
+        template = pool_template(np.stack([face.unit for face in faces]))
         stored = await work.ask(
             lambda gallery: gallery.enroll(name, template, key=idempotency_key, consent=consent, expires=expires)
         )

@@ -17,6 +17,7 @@ from hypersphere.service.request_log import log_error, log_line
 from hypersphere.service.service_metrics import label_text, request_counts
 from hypersphere.service.service_settings import ServiceSettings, is_loopback
 from hypersphere.service.shared_state import SharedState, client_of
+from hypersphere.service.work import Work
 
 Message = MutableMapping[str, Any]
 Scope = MutableMapping[str, Any]
@@ -40,19 +41,59 @@ HEADERS = {
 _ENCODED = [(name.lower().encode(), value.encode()) for name, value in HEADERS.items()]
 
 
+class Body:
+    """The body of a request.
+
+    Args:
+        scope: of the request.
+        receive: what it comes from.
+    """
+
+    def __init__(self, scope: Scope, receive: Receive) -> None:
+        self._receive = receive
+        self.content = bytearray()
+        self.size = 0
+        self.read_to_end = False
+        self._replayed = False
+        length = header_of(scope, b"content-length")
+        self.arrived = header_of(scope, b"transfer-encoding") is None and (length or "0").strip("0") == ""
+
+    async def read(self) -> int:
+        """Take the next piece; return how many bytes it has."""
+        message = await self._receive()
+        if message["type"] == "http.disconnect":
+            raise refused(400, "disconnected", "the client went away")
+        piece = message.get("body", b"")
+        self.content += piece
+        self.size += len(piece)
+        self.arrived = self.read_to_end = not message.get("more_body", False)
+        return len(piece)
+
+    async def replayed(self) -> Message:
+        """The body at once, and then what comes after it; it is kept no longer."""
+        if self._replayed:
+            return await self._receive()
+        self._replayed = True
+        content, self.content = bytes(self.content), bytearray()
+        return {"type": "http.request", "body": content, "more_body": False}
+
+
 class Guard:
     """Middleware around the application.
 
     Args:
         app: what answers the requests that pass.
         settings: of the service.
-        state: that its processes share.
+        state: what is remembered of clients.
+        work: whose queue a request joins when its body is there, before it is parsed.
     """
 
-    def __init__(self, app: Asgi, settings: ServiceSettings, state: SharedState) -> None:
+    def __init__(self, app: Asgi, settings: ServiceSettings, state: SharedState, work: Work) -> None:
         self.app = app
         self.settings = settings
         self.state = state
+        self.work = work
+        self._bodies = 0
         self._token = settings.token.encode()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -61,6 +102,7 @@ class Guard:
             await self.app(scope, receive, send)
             return
         started, request, status = time.perf_counter(), secrets.token_hex(8), 0
+        body = Body(scope, receive)
         asked = scope["method"]
         if asked == "HEAD":
             scope = {**scope, "method": "GET"}
@@ -71,7 +113,10 @@ class Guard:
             if message["type"] == "http.response.start":
                 status = message["status"]
                 there = {name for name, _ in message.get("headers", ())}
-                extra = [each for each in (*_ENCODED, (b"x-request-id", request.encode())) if each[0] not in there]
+                extra = [*_ENCODED, (b"x-request-id", request.encode())]
+                if not body.arrived:  # the server would take what is still to come of it for the next request
+                    extra.append((b"connection", b"close"))
+                extra = [each for each in extra if each[0] not in there]
                 message = {**message, "headers": [*message.get("headers", ()), *extra]}
             elif asked == "HEAD":
                 message = {**message, "body": b""}
@@ -79,7 +124,10 @@ class Guard:
 
         try:
             self._check(scope)
-            await self.app(scope, self._bounded(receive), sending)
+            if scope["method"] == "POST" and scope["path"].startswith("/v1/"):
+                await self._answer_to_body(scope, body, sending)
+            else:
+                await self.app(scope, receive, sending)
         except Refusal as refusal:
             await _answer(refusal, sending)
         except Exception as error:
@@ -115,10 +163,12 @@ class Guard:
             self._check_token(scope)
             if path == "/v1/verify" and settings.failures and (wait := self.state.locked(client)):
                 raise locked_out(wait)
-            length = _header(scope, b"content-length")
+            length = header_of(scope, b"content-length")
+            if length is not None and header_of(scope, b"transfer-encoding") is not None:
+                raise refused(400, "length", "Content-Length and Transfer-Encoding contradict each other: send one")
             if length is not None and length.isdecimal() and int(length[:20]) > settings.max_body:
                 raise self._too_large()
-            _check_charset(_header(scope, b"content-type"))
+            _check_charset(header_of(scope, b"content-type"))
         except Refusal as refusal:
             self.state.count({("hypersphere_refused_total", label_text(reason=refusal.problem.error)): 1})
             raise
@@ -129,47 +179,44 @@ class Guard:
         Without a token only this machine may ask, and any page in its browser could: so the address that the browser
         was told must be this machine's, and that of the page must be the same.
         """
-        host = _header(scope, b"host") or ""
+        host = header_of(scope, b"host") or ""
         try:
             name = urlsplit(f"//{host}").hostname or ""
         except ValueError:
             raise refused(400, "host", "the header Host is not a host, nor a host and a port") from None
         if not self.settings.token and not is_loopback(name):
             raise refused(403, "host", "without a token the service answers to localhost and 127.0.0.1 alone")
-        origin = _header(scope, b"origin")
+        origin = header_of(scope, b"origin")
         if origin is not None and origin.partition("://")[2] != host:
             raise refused(403, "origin", "the request comes from a page of another site")
 
     def _check_token(self, scope: Scope) -> None:
         if not self._token:
             return
-        kind, _, token = (_header(scope, b"authorization") or "").partition(" ")
+        kind, _, token = (header_of(scope, b"authorization") or "").partition(" ")
         if kind.lower() != "bearer" or not token:
             raise refused(401, "token", "a token is needed: Authorization: Bearer TOKEN")
         if not hmac.compare_digest(token.strip().encode("utf-8", "replace"), self._token):
             raise refused(403, "token", "the token is wrong")
 
-    def _bounded(self, receive: Receive) -> Receive:
-        """A body that ends in a refusal where it is too large or takes too long, whatever its headers say."""
-        total, deadline = 0, time.monotonic() + self.settings.body_seconds
-
-        async def receiving() -> Message:
-            nonlocal total
+    async def _answer_to_body(self, scope: Scope, body: Body, send: Send) -> None:
+        """Answer a request when all of its body is there, whatever its headers say of it; photos wait in a queue."""
+        try:
             try:
-                async with asyncio.timeout(max(0.0, deadline - time.monotonic()) if total >= 0 else None):
-                    message = await receive()
+                async with asyncio.timeout(self.settings.body_seconds):
+                    while not body.read_to_end:
+                        self._bodies += await body.read()
+                        if len(body.content) > self.settings.max_body:
+                            raise self._too_large()
+                        if self._bodies > self.settings.body_memory:
+                            raise refused(503, "busy", "too many requests send photos at the same time", wait=1)
             except TimeoutError:
                 slow = f"the body did not arrive within {self.settings.body_seconds:g} s"
-                raise _for_the_parser(refused(408, "slow", slow)) from None
-            if total >= 0:
-                total += len(message.get("body", b""))
-                if total > self.settings.max_body:
-                    raise _for_the_parser(self._too_large())
-                if not message.get("more_body", False):
-                    total = -1
-            return message
-
-        return receiving
+                raise refused(408, "slow", slow) from None
+            async with self.work.admitted():
+                await self.app(scope, body.replayed, send)
+        finally:
+            self._bodies -= body.size
 
     def _too_large(self) -> Refusal:
         return refused(413, "body_too_large", f"the request has more than {self.settings.max_body:,} bytes")
@@ -180,7 +227,7 @@ def locked_out(wait: float) -> Refusal:
     return refused(429, "locked_out", "too many verifications in a row did not match", wait=wait)
 
 
-def _header(scope: Scope, name: bytes) -> str | None:
+def header_of(scope: Scope, name: bytes) -> str | None:
     return next((value.decode("latin-1") for key, value in scope["headers"] if key == name), None)
 
 
@@ -191,13 +238,6 @@ def _check_charset(content_type: str | None) -> None:
     kind, options = parse_options_header(content_type)
     if kind == b"multipart/form-data" and options.get(b"charset", b"utf-8").lower() not in (b"utf-8", b"utf8"):
         raise refused(415, "charset", "the form must be in UTF-8")
-
-
-def _for_the_parser(refusal: Refusal) -> Exception:
-    """A refusal as the parser of forms lets it through."""
-    from starlette.exceptions import HTTPException
-
-    return HTTPException(refusal.status, refusal.problem, dict(refusal.headers))  # type: ignore[arg-type]
 
 
 async def _answer(refusal: Refusal, send: Send) -> None:

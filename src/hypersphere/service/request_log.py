@@ -28,9 +28,23 @@ def log_error(error: BaseException, **values: Any) -> None:
 
 
 def log_to_stderr() -> None:
-    """Let the lines go to standard error, each as it is."""
+    """Let the lines go to standard error, and what Python and libraries log as lines of that kind."""
     handler = logging.StreamHandler()
     handler.setFormatter(logging.Formatter("%(message)s"))
     LOGGER.handlers = [handler]
     LOGGER.setLevel(logging.INFO)
     LOGGER.propagate = False
+    logging.captureWarnings(True)
+    logging.getLogger().handlers = [_Json()]
+    logging.getLogger().setLevel(logging.WARNING)
+
+
+class _Json(logging.Handler):
+    """Writes what others log as a line, without a traceback: its kind and where it came from."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        error = record.exc_info[1] if record.exc_info else None
+        if error is not None:
+            log_error(error, logger=record.name)
+        else:
+            log_line("log", logger=record.name, level=record.levelname.lower(), message=record.getMessage()[:500])

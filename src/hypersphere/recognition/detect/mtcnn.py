@@ -35,6 +35,9 @@ _PROPOSED_OVERLAP, _OVERLAP = 0.5, 0.7
 """Share of the union (at last: of the smaller box) from which on two candidates are one, after P-Net and later."""
 _AT_ONCE = 2**22
 """Pixels of photos whose pyramids are held at once; a larger photo is alone."""
+_MOST_PROPOSED, _MOST_REFINED = 8192, 2048
+"""Candidates of a photo that are kept after P-Net and after R-Net, the best ones: the time of suppression grows with
+their square, and a photo tiled with faces has a hundred thousand. A group of 50 people has some hundreds."""
 _WINDOWS_AT_ONCE, _REFINED_AT_ONCE, _FINAL_AT_ONCE = 2**16, 16, 8
 """Pixels that P-Net, and crops that R-Net and O-Net take in one run: what a core's cache holds."""
 
@@ -66,6 +69,12 @@ class _Candidates:
 
     def __getitem__(self, chosen: Ints | npt.NDArray[np.bool_]) -> _Candidates:
         return _Candidates(self.boxes[chosen], self.scores[chosen], self.owner[chosen])
+
+    def best(self, most: int) -> _Candidates:
+        """Return at most so many candidates of each photo, those of the best scores, in the order they are in."""
+        order = np.lexsort((-self.scores, self.owner))
+        first = np.searchsorted(self.owner[order], self.owner[order])  # where the candidates of a photo begin
+        return self[np.sort(order[np.arange(len(order)) - first < most])]
 
     def suppressed(self, limit: float, relative_to: Overlap = "union") -> Ints:
         """Return which candidates are kept among those of their photo; photo by photo, the best score first."""
@@ -139,7 +148,7 @@ class Mtcnn:
                 if scale <= WINDOW / self.min_face:
                     found = self._propose(pixels, stack.shape[2:])
                     proposed.append(_Candidates(found.boxes, found.scores, np.asarray(group)[found.owner]))
-        candidates = _joined(proposed)
+        candidates = _joined(proposed).best(_MOST_PROPOSED)
         candidates = candidates[candidates.suppressed(_PROPOSED_OVERLAP)]
         if len(candidates.scores):
             candidates = self._refine(pyramids, candidates)
@@ -191,7 +200,7 @@ class Mtcnn:
         offsets, scores = _run(self._rnet, "input_2", crops, _REFINED_AT_ONCE)
         judged = _Candidates(regressed(squares.boxes, offsets), scores[:, 1], squares.owner)
         judged = judged[judged.scores >= self.thresholds[1]]
-        return judged[judged.suppressed(_OVERLAP)]
+        return judged[judged.suppressed(_OVERLAP)].best(_MOST_REFINED)
 
     def _finish(self, pyramids: list[_Pyramid], candidates: _Candidates) -> list[list[Face]]:
         crops, squares = _crops(pyramids, candidates, FINAL)
