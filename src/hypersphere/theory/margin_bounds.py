@@ -86,8 +86,9 @@ def balanced_error_bound(
         slacks: (k,) epsilon_j, of low order in n_j; 0 by default.
 
     Example:
-        >>> counts = torch.bincount(labels)
-        >>> bound = balanced_error_bound(sample_margins(embeddings, head.weight, labels), labels, counts**-0.5)
+        >>> margins, labels = torch.tensor([0.5, 0.4, 0.2]), torch.tensor([0, 0, 1])
+        >>> round(balanced_error_bound(margins, labels, torch.tensor([0.1, 0.2])).value, 3)
+        2.5
     """
     classes = len(complexities)
     if margins.ndim != 1 or labels.shape != margins.shape:
