@@ -75,6 +75,16 @@ def test_a_record_has_the_fit_and_every_decision(tmp_path: Path) -> None:
     assert score.tar.keys() == set()  # 20 impostor pairs tell nothing at a FAR of 1e-2
 
 
+def test_a_pair_loss_alone_has_no_share_of_training_images_in_their_class(tmp_path: Path) -> None:
+    """It trains no prototypes: a share would call every such run unfit."""
+    task, _ = tasks_of(tmp_path, "head.name=triplet", "train.sampler=identity", "train.images_per_identity=2")
+    (record,) = run_tasks([task], World(), {})
+    assert not record.stopped
+    assert record.train_accuracy is None
+    assert record.norm is not None
+    assert record.scores
+
+
 @pytest.mark.parametrize("jobs", [1, 2])
 def test_what_a_caller_measures_is_on_record_with_the_run(tmp_path: Path, jobs: int) -> None:
     (record,) = run_tasks(tasks_of(tmp_path, "train.steps=1")[:1], World(), {}, jobs=jobs, measure=measured)

@@ -163,7 +163,9 @@ def fit_with_augmentation(path: Path, folder: Path, *settings: str) -> float:
     length = ["train.steps=100", "train.log_every=1000", "train.checkpoint_every=1000", "train.semi_siamese=100"]
     recipe = load_recipe(path, [*SETTINGS, *augment, *sizes, *length, "head.name=cosface", *settings])
     trainer = Trainer(recipe, folder)
-    return training_fit(trainer.run(), recipe, trainer.source, trainer.device)[0]
+    share, _ = training_fit(trainer.run(), recipe, trainer.source, trainer.device)
+    assert share is not None
+    return share
 
 
 def test_it_fits_with_augmentation_at_a_small_scale_and_with_a_plain_gallery(path: Path, tmp_path: Path) -> None:

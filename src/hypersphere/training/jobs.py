@@ -23,6 +23,7 @@ from hypersphere.core.stored_array import StoredArray
 from hypersphere.data import ImageSource, InMemory
 from hypersphere.distributed import World, process_pool
 from hypersphere.evaluation import embed
+from hypersphere.losses import Contrastive, Triplet
 from hypersphere.training.finished_run import Trained, run_embedder
 from hypersphere.training.monitor import TrainingStopped
 from hypersphere.training.recipe import Recipe
@@ -164,20 +165,24 @@ class _Steps:
 @torch.no_grad()
 def training_fit(
     trained: Trained, recipe: Recipe, source: ImageSource | None, device: torch.device
-) -> tuple[float, float]:
+) -> tuple[float | None, float]:
     """Return how well a run fitted its training images: the share that the head puts in their class, and mean ||x||.
 
     A run that has not fitted its training set tests nothing. Images are not augmented; those labelled -1 do not count.
+    A pair loss alone trains no prototypes, and has no share.
     """
     source = source if source is not None else training_source(recipe.data)
     labels = torch.from_numpy(np.asarray(source.labels, dtype=np.int64))
     known = torch.from_numpy(np.flatnonzero(labels.numpy() >= 0))
     embeddings = embed(run_embedder(recipe, trained.backbone, str(device)), source, known)
     head, right = trained.head, 0
+    norm = float(embeddings.norm(dim=1).mean())
+    if isinstance(head.objective, Contrastive | Triplet):
+        return None, norm
     for start in range(0, len(known), _CHUNK):
         predicted = head.predict(embeddings[start : start + _CHUNK].to(device)).cpu()
         right += int((predicted == labels[known[start : start + _CHUNK]]).sum())
-    return right / len(known), float(embeddings.norm(dim=1).mean())
+    return right / len(known), norm
 
 
 def machine_name(device: torch.device) -> str:

@@ -229,9 +229,18 @@ _SCALES = {r: sphereface2(f"r = {r:g}", scale=r) for r in (20.0, 30.0, 40.0, 50.
 _SIZES = {
     m: SPHEREFACE2.but("m = 0.4") if m == 0.4 else sphereface2(f"m = {m:g}", margin=m) for m in (0.2, 0.3, 0.4, 0.5)
 }
+_SMALL_SCALES = {r: _SCALES[r].but(f"r = {r:g}", *LIGHT, small=True) for r in _SCALES}
+_SMALL_SIZES = {m: _SIZES[m].but(f"m = {m:g}", *LIGHT, small=True) for m in _SIZES}
 _TS = {t: sphereface2(f"t = {t:g}", power=t) for t in (0.3, 0.5, 0.7, 1.0, 2.0, 3.0, 5.0)}
 _SMALL_TS = {t: sphereface2("", power=t).but(f"t = {t:g}", *LIGHT, small=True) for t in (1.0, 2.0, 3.0, 4.0, 5.0)}
-_GROUPS = {"r": _SCALES, "m": _SIZES, "t": _TS, "t, small": _SMALL_TS}
+_GROUPS = {
+    "r": _SCALES,
+    "r, small": _SMALL_SCALES,
+    "m": _SIZES,
+    "m, small": _SMALL_SIZES,
+    "t": _TS,
+    "t, small": _SMALL_TS,
+}
 
 
 @experiment("sphereface2/table11", [setting for group in _GROUPS.values() for setting in group.values()])
