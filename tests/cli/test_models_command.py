@@ -140,3 +140,43 @@ def test_crops_of_another_target(here: Path, capsys: Capture) -> None:
     assert main([*words, "--crops", "sphereface-112x96"]) == 2
     assert "is 112x112 pixels, but its alignment target has 96x112" in capsys.readouterr().err
     assert hs.recognition.calibration_path("sface") == here / "models" / "sface" / "calibration.json"
+
+
+def test_false_matches_of_one_photo_a_person(here: Path, capsys: Capture) -> None:
+    (here / "models.toml").write_text(OWN)
+    others = PocketFaces(num_identities=30, images_per_identity=1, size=112, first_identity=500)
+    (here / "portraits").mkdir()
+    for index in range(30):
+        (here / "portraits" / f"p{index:02d}.png").write_bytes(encode(others.read(index)))
+    lines = [f"p{index:02d}.jpg,{'FM'[index % 2] if index < 20 else ''},{1900 + index % 3}" for index in range(30)]
+    Path("groups.csv").write_text("\n".join(["file,sex,decade", *lines, ""]))
+    words = ["calibrate", "own", "--impostors", "portraits", "--groups", "groups.csv"]
+    found = document(capsys, *words, "--plot", "groups.png")
+    assert [row["fmr"] for row in found["thresholds"]] == [0.1, 0.01]
+    assert {each["group"] for each in found["groups"]["1e-02"]} == {"F", "M", "across groups"}
+    assert Path("groups.png").is_file()
+    assert not (here / "net.calibration.json").exists(), "misses are open, so nothing may be decided by it"
+    found = document(capsys, *words, "--group-by", "decade")
+    assert {each["group"] for each in found["groups"]["1e-02"]} == {"1900", "1901", "1902", "across groups"}
+    assert main(["calibrate", "own", "people", "--impostors", "portraits"]) == 0
+    said = capsys.readouterr().out
+    assert "30 people of portraits, one photo each (false matches), and 12 people of people (misses)" in said
+    assert (here / "net.calibration.json").is_file()
+    assert main(["verify", "0.png", "1.png", "--fmr", "0.1", "--aligned"]) in (0, 1)
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        ([], "give IMAGES, people with several images each, or --impostors PHOTOS"),
+        (["people", "--groups", "a.csv"], "--groups needs --impostors"),
+        (["--impostors", "people", "--plot", "a.png"], "--plot needs --groups CSV"),
+        (["--impostors", "people", "--held-out", "real/faces"], "--impostors and --held-out: give one of them"),
+        (["--impostors", "people", "--groups", "groups.csv"], "none of its names, such as 'nobody', is one of people"),
+    ],
+)
+def test_options_of_impostors_that_do_not_fit(here: Path, capsys: Capture, words: list[str], message: str) -> None:
+    (here / "models.toml").write_text(OWN)
+    Path("groups.csv").write_text("file,sex\nnobody.jpg,F\n")
+    assert main(["calibrate", "own", *words]) == 2
+    assert message in capsys.readouterr().err

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import hypersphere as hs
 from hypersphere.cli.align import TARGETS
+from hypersphere.cli.calibrate_impostors import Impostors, add_options, check_options
 from hypersphere.cli.model_options import MODELS_HELP, add_provider, check_model, runtime_of
 from hypersphere.cli.output import Results, bold, note
 from hypersphere.cli.parser import add_device, model_path
@@ -18,7 +19,9 @@ if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
 
-    from hypersphere.data import ImageSource
+    from hypersphere.data import ImageSource, NamedImages
+    from hypersphere.evaluation import GroupRate
+    from hypersphere.evaluation.protocols import PairList
     from hypersphere.models import Embedder
     from hypersphere.recognition import Calibration, CalibrationSet
 
@@ -33,7 +36,9 @@ def add_command(commands: Any) -> None:
         "and log-likelihood ratios beside the model. `verify`, `identify` and `cluster` decide by them.",
     )
     parser.add_argument("model", type=model_path, metavar="MODEL", help=MODELS_HELP)
-    parser.add_argument("images", metavar="IMAGES", help="aligned, a folder for each person, .tar, list or .rec")
+    parser.add_argument(
+        "images", nargs="?", metavar="IMAGES", help="aligned, a folder for each person, .tar, list or .rec"
+    )
     parser.add_argument("--contract", metavar="C", help="of an ONNX file: insightface, opencv-sface, or a file")
     parser.add_argument("--format", metavar="F", help="of the images (guessed from names)")
     people = parser.add_argument_group("people")
@@ -49,6 +54,7 @@ def add_command(commands: Any) -> None:
     )
     people.add_argument("--pairs", type=Path, metavar="LIST", help="compare the pairs of this list and no others")
     people.add_argument("--people", metavar="TEXT", help="who they are, in words, for decisions to name")
+    add_options(parser)
     parser.add_argument(
         "--prior", type=float, default=0.5, metavar="P", help="share of genuine pairs to fit LLRs for (%(default)s)"
     )
@@ -67,19 +73,59 @@ def run_calibrate(options: argparse.Namespace) -> Results:
     """Calibrate, print the tables, write the file."""
     if options.held_out is not None and options.pairs is not None:
         raise ValueError("--held-out and --pairs: give one of them; a list of pairs says who is compared")
+    check_options(options)
     check_model(options.model, "MODEL")
+    if options.impostors is not None and options.images is None:
+        return _of_impostors_alone(options)
     out = options.out or hs.recognition.calibration_path(options.model)
     if options.out is None and options.model == model_path(hs.models.STARTER):
         raise ValueError(f"{out} belongs to the package: give --out FILE, and --calibration FILE to what decides by it")
     if out.suffix != ".json":
         raise ValueError(f"--out {out}: a calibration ends in .json")
-    made = _of_pairs(options) if options.pairs is not None else _of_people(options)
+    rates: dict[str, list[GroupRate]] = {}
+    if options.impostors is not None:
+        made, rates = _of_impostors(options)
+    else:
+        made = _of_pairs(options) if options.pairs is not None else _of_people(options)
     if not made.disjoint_from:
         note("nothing says that the model was not trained on these people: see --held-out and --disjoint-from")
     hs.recognition.save_calibration(made, out)
     _print(made)
     print(f"calibration: {out}")
-    return Results({"file": out, "calibration": made})
+    return Results({"file": out, "calibration": made, "groups": rates})
+
+
+def _of_impostors_alone(options: argparse.Namespace) -> Results:
+    """Thresholds whose false-non-match rate is open: nothing that decides rests on them, so no file is written."""
+    impostors = Impostors(options, _load_model(options))
+    impostors.print_thresholds()
+    rates = impostors.by_group()
+    impostors.print_groups(rates)
+    note("no calibration is written without misses: give IMAGES, people with several images each")
+    return Results({"thresholds": impostors.thresholds, "groups": rates})
+
+
+def _of_impostors(options: argparse.Namespace) -> tuple[Calibration, dict[str, list[GroupRate]]]:
+    """False matches of the impostors, misses of the people of IMAGES, or of the genuine pairs of the list."""
+    source: ImageSource
+    if options.pairs is not None:
+        listed = _listed(options)
+        source, first, second = listed.source, listed.first, listed.second
+    else:
+        source = hs.data.open_source(options.images, options.format)
+    model = _load_model(options)
+    impostors = Impostors(options, model)
+    if options.pairs is not None:
+        scores = listed.scores(options, model)
+    else:
+        scores, first, second = hs.evaluation.all_pairs(_embedded(options, model, source), source.labels)
+    same = first == second
+    if not same.any():
+        raise ValueError(f"{options.images}: nobody in it has two images, so there is no pair of one person")
+    made = impostors.with_genuine(scores[same], first[same], source, model)
+    rates = impostors.by_group()
+    impostors.print_groups(rates)
+    return made, rates
 
 
 def _load_model(options: argparse.Namespace) -> Embedder:
@@ -118,29 +164,51 @@ def _of_people(options: argparse.Namespace) -> Calibration:
         )
 
 
-def _of_pairs(options: argparse.Namespace) -> Calibration:
-    """The pairs of a list, whose images are named as in IMAGES."""
+@dataclasses.dataclass(frozen=True)
+class _Listed:
+    """The pairs of a list with their images: the person on the first and on the second of each, by number."""
+
+    pairs: PairList
+    source: NamedImages
+    names: list[str]
+    first: npt.NDArray[np.int64]
+    second: npt.NDArray[np.int64]
+
+    def scores(self, options: argparse.Namespace, model: Embedder) -> npt.NDArray[np.float32]:
+        unit = _embedded(options, model, self.source)
+        left, right = (self.source.find(side) for side in (self.pairs.left, self.pairs.right))
+        scores: npt.NDArray[np.float32] = (unit[left] * unit[right]).sum(1)
+        return scores
+
+
+def _listed(options: argparse.Namespace) -> _Listed:
     import numpy as np
 
     from hypersphere.evaluation.protocols import read_pairs
 
-    listed = read_pairs(options.pairs)
-    if listed.subjects is None:
+    pairs = read_pairs(options.pairs)
+    if pairs.subjects is None:
         raise ValueError(f"{options.pairs}: does not say who is on the images, so intervals over people have no base")
-    source = hs.data.NamedImages(options.images, listed.names)
-    listed.check_images(source.missing, source.files)
-    names, people = np.unique(np.concatenate([np.asarray(side) for side in listed.subjects]), return_inverse=True)
-    text = f"{len(names):,} people of {options.pairs.name}"
-    about = _checked(options, source, [str(name) for name in names], text)
-    model = _load_model(options)
-    unit = _embedded(options, model, source)
-    left, right = (source.find(side) for side in (listed.left, listed.right))
-    first, second = people[: len(left)], people[len(left) :]
-    wrong = (first == second) != listed.same
+    source = hs.data.NamedImages(options.images, pairs.names)
+    pairs.check_images(source.missing, source.files)
+    names, people = np.unique(np.concatenate([np.asarray(side) for side in pairs.subjects]), return_inverse=True)
+    first, second = people[: len(pairs.left)], people[len(pairs.left) :]
+    wrong = (first == second) != pairs.same
     if wrong.any():
         raise ValueError(f"{options.pairs}: pair {int(np.argmax(wrong)) + 1} has other people than it says")
-    scores = np.einsum("nd,nd->n", unit[left], unit[right])
-    return hs.recognition.calibrate_scores(scores, first, second, model.contract, about, prior=options.prior)
+    return _Listed(pairs, source, [str(name) for name in names], first, second)
+
+
+def _of_pairs(options: argparse.Namespace) -> Calibration:
+    """The pairs of a list, whose images are named as in IMAGES."""
+    listed = _listed(options)
+    text = f"{len(listed.names):,} people of {options.pairs.name}"
+    about = _checked(options, listed.source, listed.names, text)
+    model = _load_model(options)
+    scores = listed.scores(options, model)
+    return hs.recognition.calibrate_scores(
+        scores, listed.first, listed.second, model.contract, about, prior=options.prior
+    )
 
 
 def _checked(options: argparse.Namespace, source: ImageSource, names: list[str], text: str) -> CalibrationSet:

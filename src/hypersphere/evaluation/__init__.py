@@ -3,8 +3,14 @@
 from hypersphere.evaluation.embed import embed, embed_images
 from hypersphere.evaluation.embed_files import EmbeddedFile, EmbedTask, embed_to_file, ray_engine
 from hypersphere.evaluation.embeddings import Embeddings, concatenated, load_embeddings, write_embeddings
-from hypersphere.evaluation.metrics.calibrate import calibrate_thresholds
+from hypersphere.evaluation.metrics.calibrate import (
+    ImpostorThreshold,
+    all_pairs,
+    calibrate_thresholds,
+    impostor_thresholds,
+)
 from hypersphere.evaluation.metrics.embedding_quality import Margins, accuracy_by_shots, angular_fisher_score, margins
+from hypersphere.evaluation.metrics.groups import GroupRate, draw_groups, rates_by_group, read_groups
 from hypersphere.evaluation.metrics.identification import (
     cmc,
     mate_ranks,
@@ -61,7 +67,9 @@ __all__ = [
     "EmbeddedFile",
     "Embeddings",
     "Estimate",
+    "GroupRate",
     "HighestScores",
+    "ImpostorThreshold",
     "LeftOut",
     "Margins",
     "Matches",
@@ -80,6 +88,7 @@ __all__ = [
     "Verification",
     "accuracy_at",
     "accuracy_by_shots",
+    "all_pairs",
     "angular_fisher_score",
     "average_precision",
     "bootstrap_mean",
@@ -95,10 +104,12 @@ __all__ = [
     "comparison_lines",
     "concatenated",
     "curve_metrics",
+    "draw_groups",
     "embed",
     "embed_images",
     "embed_to_file",
     "guaranteed_proportion",
+    "impostor_thresholds",
     "load_embeddings",
     "margins",
     "mate_ranks",
@@ -111,7 +122,9 @@ __all__ = [
     "pair_metrics",
     "proportion",
     "ranks_among",
+    "rates_by_group",
     "ray_engine",
+    "read_groups",
     "read_result",
     "result_lines",
     "result_table",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
@@ -106,6 +107,52 @@ def calibrate_pairs(
                 indicative=len(impostors) * rate < 30,
             )
         )
+    return found
+
+
+@dataclass(frozen=True)
+class ImpostorThreshold:
+    """A threshold of which only false matches are known: people of one photo each have no genuine pairs.
+
+    Args:
+        fmr, threshold, false_matches, fmr_low, fmr_high, indicative: as in `Threshold`.
+    """
+
+    fmr: float
+    threshold: float
+    false_matches: int
+    fmr_low: float
+    fmr_high: float
+    indicative: bool
+
+
+def impostor_thresholds(
+    scores: npt.ArrayLike, left: npt.ArrayLike, right: npt.ArrayLike, *, replicates: int = 1000, seed: int = 0
+) -> list[ImpostorThreshold]:
+    """The thresholds of `calibrate_pairs` from pairs of two people alone.
+
+    Args:
+        scores, left, right, replicates, seed: as for `calibrate_pairs`; nobody is paired with themselves.
+    """
+    scores = finite_scores("scores", scores)
+    first, second = (labels_for(name, side, len(scores)) for name, side in (("left", left), ("right", right)))
+    if not len(scores) or (first == second).any():
+        raise ValueError("scores must be of pairs of two people, at least one")
+    people, ranked = int(max(first.max(), second.max())) + 1, SortedScores(scores)
+    draws = list(subject_draws(people, replicates, seed))
+    total = weighed(first, second, people)
+    compared = np.array([drawn_pairs(drawn, total) for drawn in draws], dtype=np.float64)
+    found = []
+    for rate in RATES:
+        if isinstance(check_measurable(rate, ranked.total), NotMeasurable):
+            break
+        threshold = ranked.least_threshold(math.floor(rate * ranked.total))
+        wrong = scores >= threshold
+        matched, count = weighed(first[wrong], second[wrong], people), int(wrong.sum())
+        drawn_rates = np.array([drawn_pairs(drawn, matched) for drawn in draws]) / compared
+        value = count / ranked.total
+        fmr = percentile_estimate(value, drawn_rates, ranked.total, people, "bootstrap over subjects")
+        found.append(ImpostorThreshold(rate, threshold, count, fmr.low, fmr.high, ranked.total * rate < 30))
     return found
 
 
