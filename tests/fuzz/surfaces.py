@@ -9,10 +9,13 @@ from tests.fuzz.call_surfaces import CALLS
 from tests.fuzz.data_surfaces import DATA
 from tests.fuzz.hostile_surfaces import HOSTILE
 from tests.fuzz.measure_surfaces import MEASURES
+from tests.fuzz.people_surfaces import PEOPLE_SURFACES
 from tests.fuzz.run_surfaces import RUNS
 from tests.fuzz.surface import CallSurface, Surface
 
-SURFACES: dict[str, Surface] = {surface.name: surface for surface in (*RUNS, *DATA, *MEASURES, *CALLS, *HOSTILE)}
+SURFACES: dict[str, Surface] = {
+    surface.name: surface for surface in (*RUNS, *DATA, *MEASURES, *PEOPLE_SURFACES, *CALLS, *HOSTILE)
+}
 
 
 def _fail(rng: random.Random, folder: Path) -> str | None:

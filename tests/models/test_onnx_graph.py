@@ -114,6 +114,27 @@ def test_what_is_not_known_is_named(tmp_path: Path, node: tuple[str, dict[str, A
         load_onnx_graph(tmp_path / "net.onnx", CONTRACT)
 
 
+@pytest.mark.parametrize(
+    ("nodes", "weights"),
+    [
+        ([helper.make_node("Conv", ["images"], ["embedding"])], {}),
+        ([helper.make_node("Conv", ["images", "w"], ["embedding"])], {"w": normal(3)}),
+        ([helper.make_node("Gemm", ["images"], ["embedding"])], {}),
+        ([helper.make_node("Conv", ["images", "w"], ["embedding"], strides=[0, 0])], {"w": normal(2, 3, 3, 3)}),
+        ([helper.make_node("MaxPool", ["images"], ["embedding"], kernel_shape=[2, 2], pads=[1])], {}),
+        ([helper.make_node("Flatten", ["images"], [])], {}),
+        ([helper.make_node("Concat", ["images", "images"], ["embedding"], axis=9)], {}),
+        ([helper.make_node("Reshape", ["images", "s"], ["embedding"])], {"s": np.array([1, 0, 0, 0, 0, 0], np.int64)}),
+    ],
+)
+def test_a_damaged_graph_is_named(tmp_path: Path, nodes: list[Any], weights: dict[str, np.ndarray]) -> None:
+    """These ended in IndexError, KeyError and TypeError."""
+    path = tmp_path / "damaged.onnx"
+    save(path, nodes, weights)
+    with pytest.raises(ValueError, match=r"damaged\.onnx"):
+        load_onnx_graph(path, CONTRACT)
+
+
 def test_files_that_are_no_recogniser(tmp_path: Path) -> None:
     path = tmp_path / "net.onnx"
     with pytest.raises(ValueError, match=r"net\.onnx is missing"):

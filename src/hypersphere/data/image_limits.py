@@ -26,7 +26,7 @@ scans, of the largest image sixteen are allowed."""
 MAX_MEMORY = 2**30
 """Bytes that decoding one image takes, about: 10 a pixel, 14 of more than 8 bits or CMYK, 21 with transparency, 6 more
 for several scans and 8 more for WebP."""
-SHARED_MEMORY = 2**31
+SHARED_MEMORY = 2**29
 """Bytes that the threads of one process take together; a thread waits for its share."""
 _LEAST_PIXELS, _LEAST_SCAN = 2**16, 10
 _SMALL = 2**24

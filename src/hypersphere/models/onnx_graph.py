@@ -43,9 +43,10 @@ def load_onnx_graph(path: str | Path, contract: Contract, *, device: str = "cpu"
     try:
         with torch.no_grad():
             probe = graph(torch.zeros(shape, device=device))
-    except RuntimeError as error:
+    except (ArithmeticError, AttributeError, LookupError, RuntimeError, TypeError, ValueError) as error:
+        # A damaged graph hands operators inputs and attributes of any kind and number.
         raise ValueError(f"{path}: cannot be run on images {shape[1:]} ({error})") from None
-    if probe.ndim != 2 or len(probe) != 2:
+    if not isinstance(probe, Tensor) or probe.ndim != 2 or len(probe) != 2:
         raise ValueError(f"{path}: returns {tuple(probe.shape)} for two images; expected (2, dim)")
     complete = matched(contract, dim=probe.shape[1], digest=file_digest(path)[:16], where=str(path))
     return Embedder(complete, graph, device, path.name)
@@ -135,8 +136,8 @@ def _read(node: Any, onnx: Any, path: Path) -> Node:
     sources = list(node.input)
     if name == "Dropout":
         sources = sources[:1]
-    if not all(sources) or len(sources) < 1:
-        raise UnsupportedOperator(f"{path}: {name} with an input left out is unknown here")
+    if not sources or not all(sources) or not node.output:
+        raise UnsupportedOperator(f"{path}: {name} with an input or its output left out is unknown here")
     return name, compute, sources, node.output[0], {**defaults, **given}
 
 

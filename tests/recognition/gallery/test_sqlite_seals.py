@@ -9,6 +9,7 @@ import pytest
 
 from hypersphere.recognition.gallery import Damage, GalleryDamaged, open_gallery, restore_gallery
 from hypersphere.recognition.gallery.seals import KEY_FILE, Seals, sum_of
+from hypersphere.recognition.gallery.stored_template import text_digest
 from tests.recognition.gallery.people import CONTRACT, units
 
 
@@ -139,3 +140,13 @@ def test_seals_hang_on_gallery_number_and_purpose() -> None:
     for changes in (0, 1):
         assert seals.unpadded(seals.padded(total, changes), changes) == total
     assert seals.padded(total, 0) != seals.padded(total, 1)
+
+
+@pytest.mark.parametrize("document", ["{}", "[]", '{"contract": 5}', '{"contract": {}}', '{"contract": {"dim": 4}}'])
+def test_forged_settings_are_damaged_settings(path: Path, document: str) -> None:
+    fill(path)
+    with closing(sqlite3.connect(path)) as plain:
+        plain.execute("UPDATE settings SET document = ?, digest = ?", (document, text_digest(document)))
+        plain.commit()
+    with pytest.raises((GalleryDamaged, ValueError), match=r"people\.db: .*(settings|input_size|contract)"):
+        open_gallery(path, contract=CONTRACT)

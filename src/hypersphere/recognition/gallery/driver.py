@@ -354,7 +354,9 @@ def read_settings(rows: Sequence[Sequence[Any]], address: str) -> Contract:
     if len(rows) != 1 or not isinstance(rows[0][0], str) or text_digest(rows[0][0]) != bytes(rows[0][1]):
         raise damaged
     document = parse_json(rows[0][0], f"{address}: settings")
+    if not isinstance(document, dict) or not isinstance(document.get("contract"), dict):
+        raise damaged
     contract = parse_contract(json.dumps(document["contract"]), address)
-    if contract_digest(contract) != document["digest"]:
+    if contract_digest(contract) != document.get("digest") or not contract.width:
         raise damaged
     return contract

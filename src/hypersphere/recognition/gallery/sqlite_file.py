@@ -116,7 +116,7 @@ def read_settings_of(connection: sqlite3.Connection, path: Path, *, unsealed: bo
     settings = [(text_of(document), digest) for document, digest in rows if type(document) is bytearray]
     contract = read_settings(settings, str(path))
     document, secret = settings[0][0], read_secret()
-    name = parse_json(document, str(path))["key"]
+    name = parse_json(document, str(path)).get("key", "")
     if name and name != secret_name(secret):
         raise ValueError(f"{path}: sealed with another key (set {KEY_FILE} to the file of that key)")
     if secret and not name and not unsealed:
