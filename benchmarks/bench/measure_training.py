@@ -173,6 +173,6 @@ class StepClock:
 
     def __call__(self, done: int, total: int, note: str = "") -> None:
         if done in self.steps:
-            if self.trainer.device.type == "cuda":
+            if self.trainer.world.device.type == "cuda":
                 torch.cuda.synchronize()
-            self.marks.append((time.monotonic(), self.trainer.waited))
+            self.marks.append((time.monotonic(), self.trainer.take_step.waited))

@@ -148,7 +148,7 @@ def test_our_own_model_files_and_runs(lfw: Path, tmp_path: Path) -> None:
     run = evaluate(tmp_path / "a", "--model", tmp_path / "run", "--data", lfw, "--flip", "sum")
     contract = Contract(input_size=(16, 16), mean=(127.5,), std=(63.75,), flip="sum")
     network = create_backbone("cnn4", dim=4, input_size=(16, 16))
-    network.load_state_dict(trainer.model().state_dict())
+    network.load_state_dict(trainer.state.model().state_dict())
     save_model(tmp_path / "m.safetensors", network, contract, {"name": "cnn4", "dim": 4})
     file = evaluate(tmp_path / "b", "--model", tmp_path / "m.safetensors", "--data", lfw)
     assert file["metrics"] == run["metrics"]

@@ -10,6 +10,7 @@ from hypersphere.data import InMemory
 from hypersphere.distributed import World
 from hypersphere.pocket import PocketFaces
 from hypersphere.training import Trainer, load_recipe
+from hypersphere.training.eager_step import EagerStep
 
 NO_GPU = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
 RECIPE = """
@@ -68,6 +69,12 @@ def held_trainer(folder: Path, settings: tuple[str, ...], *, device: str, graph:
     faces = PocketFaces(num_identities=4, images_per_identity=10, size=(16, 16))
     world = World(device=torch.device(device))
     return Trainer(recipe, folder, world=world, source=InMemory(faces, device), graph=graph)
+
+
+def eager(trainer: Trainer) -> EagerStep:
+    """The steps of a run that takes them as usual."""
+    assert isinstance(trainer.take_step, EagerStep)
+    return trainer.take_step
 
 
 def final(folder: Path) -> dict[str, object]:

@@ -18,7 +18,7 @@ def test_the_factor_acts_on_prototypes_alone(tmp_path: Path) -> None:
     trainer = Trainer(load_recipe(path, [*smoothed, *small]), tmp_path / "run")
 
     def group_of(parameter: Tensor) -> tuple[float, float]:
-        (found,) = (g for g in trainer.optimizer.param_groups if any(p is parameter for p in g["params"]))
+        (found,) = (g for g in trainer.state.optimizer.param_groups if any(p is parameter for p in g["params"]))
         return found["base"], found["weight_decay"]
 
     assert {name: group_of(parameter) for name, parameter in trainer.head.named_parameters()} == {

@@ -47,7 +47,7 @@ def test_the_network_is_the_one_that_training_returned(tmp_path: Path, settings:
     assert recipe == trainer.recipe
     assert not network.training
     ours = embed(run_embedder(recipe, network), FACES)
-    assert torch.equal(ours, embed(run_embedder(recipe, trainer.model()), FACES))
+    assert torch.equal(ours, embed(run_embedder(recipe, trainer.state.model()), FACES))
     assert torch.equal(ours, embed(run_embedder(recipe, trainer.backbone), FACES)) == (not settings)
 
 

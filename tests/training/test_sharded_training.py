@@ -50,15 +50,15 @@ def refused(rank: int, folder: Path) -> list[str]:
     for name in ("cosface", "softmax"):
         run = trainer(folder, name, rank, distributed.get_world_size(), "train.precision=float16")
         before = run.head.full_state_dict()["weight"]
-        scale = run.scaler.scale(torch.ones(())).item()
+        scale = run.state.scaler.scale(torch.ones(())).item()
         for parameter in (*run.backbone.parameters(), *run.head.parameters()):
             parameter.grad = torch.ones_like(parameter)
         if rank == 1:
             gradient: Any = run.head.weight.grad
             gradient.to_local().fill_(float("inf"))
-        run.update()
+        run.state.update(run.world, None)
         assert torch.equal(before, run.head.full_state_dict()["weight"])
-        assert run.scaler.get_scale() == scale / 2
+        assert run.state.scaler.get_scale() == scale / 2
     return []
 
 

@@ -273,10 +273,11 @@ def test_a_student_of_centres_learns_no_prototypes_and_its_centres_are_the_teach
     assert not list(trainer.head.parameters())
     start = trainer.head.weight.clone()
     trainer.run()
-    assert trainer.teacher is not None
-    assert trainer.teacher.targets is not None
+    assert trainer.loss.taught is not None
+    targets = trainer.loss.taught.teacher.targets
+    assert targets is not None
     labels = torch.from_numpy(np.asarray(trainer.source.labels))
-    unit = torch.nn.functional.normalize(trainer.teacher.targets, dim=1)
+    unit = torch.nn.functional.normalize(targets, dim=1)
     means = torch.stack([unit[labels == label].mean(0) for label in range(trainer.source.num_classes)])
     alike = torch.cosine_similarity(trainer.head.weight, means)
     assert float(alike.min()) > 0.9 > float(torch.cosine_similarity(start, means).max())

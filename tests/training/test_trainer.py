@@ -35,7 +35,7 @@ from hypersphere.training import loading as module
 from hypersphere.training.build import make_backbone
 from hypersphere.training.logs import read_log
 from hypersphere.training.training_data import training_source
-from tests.training.small import RECIPE, final, same
+from tests.training.small import RECIPE, eager, final, same
 
 
 @pytest.fixture
@@ -185,12 +185,12 @@ def test_ampface_without_the_relu_collapses_and_is_stopped(tmp_path: Path) -> No
 def test_divergence_to_chance_is_detected(path: Path, tmp_path: Path) -> None:
     trainer = Trainer(load_recipe(path), tmp_path / "run")
     figures = {"accuracy": 0.9}
-    trainer.monitor._stop_at_chance(figures, 10)
+    trainer.state.monitor._stop_at_chance(figures, 10)
     figures["accuracy"] = 0.1
     for _ in range(4):
-        trainer.monitor._stop_at_chance(figures, 10)
+        trainer.state.monitor._stop_at_chance(figures, 10)
     with pytest.raises(TrainingStopped, match="diverged to chance"):
-        trainer.monitor._stop_at_chance(figures, 10)
+        trainer.state.monitor._stop_at_chance(figures, 10)
 
 
 def test_the_best_checkpoint_is_kept(path: Path, tmp_path: Path) -> None:
@@ -285,16 +285,16 @@ def test_parts_of_a_batch_with_unlabelled_images_make_the_loss_of_the_whole(path
         recipe = load_recipe(path, ["head.name=arcface", "backbone={name='sfnet4',dim=8}", f"train.accumulate={parts}"])
         source = Unlabelled(PocketFaces(6, 8, 16))
         trainer = Trainer(recipe, tmp_path / str(parts), source=source)
-        losses.append(float(trainer._train_step(*trainer.images.load(0))[0]))
+        losses.append(float(eager(trainer).take(0, *trainer.images.load(0)).loss))
     assert losses == pytest.approx([losses[0]] * 3, rel=1e-5)
 
 
 def test_a_skipped_step_moves_nothing(path: Path, tmp_path: Path) -> None:
     trainer = Trainer(load_recipe(path, ["train.precision=float16", "train.ema=0.5"]), tmp_path / "run")
-    trainer.scaler.scale(torch.ones(()))
+    trainer.state.scaler.scale(torch.ones(()))
     for parameter in (*trainer.backbone.parameters(), *trainer.head.parameters()):
         parameter.grad = torch.full_like(parameter, float("inf"))
-    trainer.update()
+    trainer.state.update(trainer.world, None)
     assert trainer.head.objective.step == 0
 
 
@@ -377,7 +377,7 @@ def test_cutmix_weighs_both_labels_by_their_pixels(path: Path, tmp_path: Path) -
     trainer.backbone.eval()
     images, labels = trainer.images.load(0)
     mixture = module.mix(images, torch.Generator().manual_seed(3), trainer.recipe.train)
-    found, _ = trainer._loss(images, labels, mixture, torch.arange(0), 1.0)
+    found, _ = eager(trainer).part_loss(images, labels, mixture, torch.arange(0), 1.0)
     mixed, order, share = cutmix(images, torch.Generator().manual_seed(3), 1.0)
     assert 0 < share < 1
     embeddings = trainer.backbone(mixed)
@@ -398,7 +398,7 @@ def test_the_second_stage_may_keep_the_head_and_drop_mixup(path: Path, tmp_path:
         tmp_path / "plain",
     )
     images, labels = plain.images.load(0)
-    loss = plain._loss(images, labels, None, torch.arange(0), 1.0)[0]
+    loss = eager(plain).part_loss(images, labels, None, torch.arange(0), 1.0)[0]
     assert torch.equal(loss, plain.head(plain.backbone(images), labels))
 
 
@@ -406,10 +406,10 @@ def test_mixed_images_are_looked_at_by_their_larger_part(path: Path, tmp_path: P
     """With so small an alpha an image is almost itself or almost another one."""
     trainer = Trainer(load_recipe(path, ["train.mixup=0.001", "head.name=softmax"]), tmp_path)
     trainer.backbone.eval()
-    for trainer.step in range(8):
-        images, labels = trainer.images.load(trainer.step)
-        mixture = module.mix(images, torch.Generator().manual_seed(trainer.step), trainer.recipe.train)
-        mixed = trainer._loss(images, labels, mixture, torch.arange(0), 1.0)[1]
+    for step in range(8):
+        images, labels = trainer.images.load(step)
+        mixture = module.mix(images, torch.Generator().manual_seed(step), trainer.recipe.train)
+        mixed = eager(trainer).part_loss(images, labels, mixture, torch.arange(0), 1.0)[1]
         torch.testing.assert_close(mixed, trainer.backbone(images), atol=1e-3, rtol=1e-3)
 
 
@@ -423,12 +423,12 @@ def test_losses_before_the_neck(path: Path, tmp_path: Path) -> None:
     embeddings, features = both.backbone(images, before_neck=True)
     triplet = create_loss("triplet", margin=0.3)(features, labels)
     assert triplet > 0
-    assert both._loss(images, labels, None, torch.arange(0), 1.0)[0].item() == pytest.approx(
+    assert eager(both).part_loss(images, labels, None, torch.arange(0), 1.0)[0].item() == pytest.approx(
         (both.head(embeddings, labels) + 2 * triplet).item()
     )
     assert (
-        plain._loss(images, labels, None, torch.arange(0), 1.0)[0].item()
-        < both._loss(images, labels, None, torch.arange(0), 1.0)[0].item()
+        eager(plain).part_loss(images, labels, None, torch.arange(0), 1.0)[0].item()
+        < eager(both).part_loss(images, labels, None, torch.arange(0), 1.0)[0].item()
     )
     both.run()
 

@@ -16,7 +16,7 @@ from hypersphere.training import Trainer, TrainingStopped, load_recipe
 from hypersphere.training.logs import read_log
 from tests.heads.shard_worker import run_processes
 from tests.models.networks import linear_onnx
-from tests.training.small import RECIPE, final
+from tests.training.small import RECIPE, eager, final
 
 ROOT = Path(__file__).parents[2]
 ENVIRONMENT = {
@@ -67,16 +67,16 @@ def in_a_process(rank: int, folder: Path) -> None:
 def overflow_in_one(path: Path, world: World) -> None:
     trainer = Trainer(load_recipe(path, ["train.precision=float16"]), path.parent / "overflow", world=world)
     before = trainer.head.weight.detach().clone()
-    scale = trainer.scaler.scale(torch.ones(())).item()
+    scale = trainer.state.scaler.scale(torch.ones(())).item()
     for parameter in (*trainer.backbone.parameters(), *trainer.head.parameters()):
         parameter.grad = torch.ones_like(parameter)
     if world.rank == 1:
         gradient = next(trainer.backbone.parameters()).grad
         assert gradient is not None
         gradient.fill_(float("inf"))
-    trainer.update()
+    trainer.state.update(world, None)
     assert torch.equal(before, trainer.head.weight), "a step was made on an overflow"
-    assert trainer.scaler.get_scale() == scale / 2
+    assert trainer.state.scaler.get_scale() == scale / 2
 
 
 def nan_in_one(path: Path, world: World) -> None:
@@ -153,11 +153,12 @@ def test_unlabelled_images_do_not_shift_the_mean_over_processes(path: Path, tmp_
             return value + 6
 
     trainer = Trainer(load_recipe(path), tmp_path / "run")
-    trainer.world, trainer.images.unlabelled = Two(0, 2), True
+    step = eager(trainer)
+    step.world, trainer.images.unlabelled = Two(0, 2), True
     labels = torch.tensor([0, 1, -1, -1, -1, -1])
-    assert float(trainer._weight(labels, trainer._counted(labels))) == 2 * 2 / 8
+    assert float(step.weight(labels, step.counted(labels))) == 2 * 2 / 8
     trainer.head.sharding = object()  # type: ignore[assignment]  # its loss is already that of all processes' rows
-    assert float(trainer._weight(labels, trainer._counted(labels))) == 8 / 8
+    assert float(step.weight(labels, step.counted(labels))) == 8 / 8
 
 
 def test_processes_that_see_other_checkpoints_are_refused(path: Path, tmp_path: Path) -> None:

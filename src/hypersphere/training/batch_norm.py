@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _BatchNorm
 
-if TYPE_CHECKING:
-    from hypersphere.training.trainer import Trainer
+from hypersphere.distributed import World
+from hypersphere.training.build import autocast
+from hypersphere.training.loading import TrainingImages
+from hypersphere.training.recipe import Recipe
+from hypersphere.training.train_state import TrainState
 
 _INITIAL_SHARE = 1e-4
 _STATISTICS_BATCHES = 20
@@ -61,24 +63,24 @@ def estimate_anew(network: nn.Module, run: Callable[[Tensor], object], batches: 
         network.eval()
 
 
-def mend_statistics(trainer: Trainer) -> int:
+def mend_statistics(recipe: Recipe, world: World, images: TrainingImages, state: TrainState) -> int:
     """Mend BatchNorm's statistics; returns over how many batches those of a short run, at its end, were mended.
 
     A moving average of statistics is not the statistics of the averaged weights, and while the weights move fast they
     are far apart. They are estimated anew for every checkpoint, as torch's `update_bn` does; without a moving average
     at the end of a short run alone. The batches are the first of the run.
     """
-    settings, network, images = trainer.recipe.train, trainer.model(), trainer.images
-    short = trainer.step == trainer.total and is_lagging(network)
-    frozen = settings.freeze_backbone and not settings.shift_batch_norm
-    if frozen or not (short or (trainer.average is not None and keeps_statistics(network))):
+    network = state.model()
+    short = state.step == state.total and is_lagging(network)
+    frozen = recipe.train.freeze_backbone and not recipe.train.shift_batch_norm
+    if frozen or not (short or ("average" in state.averages and keeps_statistics(network))):
         return 0
 
     def run(batch: Tensor) -> None:
-        with trainer.autocast():
+        with autocast(recipe, world):
             network(batch)
 
-    count = min(_STATISTICS_BATCHES, trainer.total)
+    count = min(_STATISTICS_BATCHES, state.total)
     estimate_anew(network, run, (images.to_device(*images.load(step), step)[0] for step in range(count)))
     return count if short else 0
 

@@ -33,6 +33,7 @@ Tensors = tuple[Tensor, ...] | list[Tensor]
 Batches = ShuffledBatches | ClassBalancedBatches | IdentityBatches
 _NOT_CHECKED = ("sharded", "loss_weight", "prototypes", "sample", "unbiased")
 _FEW_CLASSES = 100
+_PRECISIONS = {"bfloat16": torch.bfloat16, "float16": torch.float16}
 _NEW_IN_RESNET = ("projection.", "bnneck.")
 
 
@@ -191,6 +192,12 @@ def make_scaler(recipe: Recipe, world: World) -> torch.amp.GradScaler:
 
         return LossScaler(device)
     return torch.amp.GradScaler(device, enabled=enabled)
+
+
+def autocast(recipe: Recipe, world: World) -> torch.autocast:
+    """Return the context of the precision that a recipe gives the network."""
+    dtype = _PRECISIONS.get(recipe.train.precision)
+    return torch.autocast(world.device.type, dtype=dtype, enabled=dtype is not None)
 
 
 def make_teacher(

@@ -133,7 +133,13 @@ def run_embedder(recipe: Recipe, network: nn.Module, device: str = "cpu", *, fli
 
 
 def write_model(
-    recipe: Recipe, folder: Path, network: nn.Module, trained_on: str, scores: Mapping[str, float], warning: str = ""
+    recipe: Recipe,
+    folder: Path,
+    network: nn.Module,
+    *,
+    trained_on: str,
+    scores: Mapping[str, float],
+    warning: str = "",
 ) -> None:
     """Write the folder's `model.safetensors`, `config.json` and `README.md`, which `load_model(folder)` opens.
 

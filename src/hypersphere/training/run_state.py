@@ -4,40 +4,44 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 
 from hypersphere.core import as_table, digest, to_toml, write_atomically
+from hypersphere.distributed import World
+from hypersphere.training.build import sharded_head
+from hypersphere.training.checkpoints import Checkpoints, Snapshots
+from hypersphere.training.recipe import Recipe
 from hypersphere.training.shard_state import load_replicated_state, load_state, replicated_state, save_state
-
-if TYPE_CHECKING:
-    from hypersphere.training.trainer import Trainer
+from hypersphere.training.train_state import TrainState
 
 _RECIPE = re.compile(rb"# recipe ([0-9a-f]{12})\n")
 
 
-def resume(trainer: Trainer) -> None:
+def resume(
+    folder: Path, recipe: Recipe, world: World, checkpoints: Checkpoints, snapshots: Snapshots, state: TrainState
+) -> None:
     """Continue from the newest checkpoint, or write down the recipe of a new run."""
-    name, folder, checkpoints = digest(trainer.recipe), trainer.folder, trainer.checkpoints
-    found = checkpoints.load_newest(sharded=trainer.sharded)
-    if not trainer.world.agree(-1 if found is None else found[0]):
+    name = digest(recipe)
+    newest = checkpoints.load_newest(sharded=sharded_head(recipe))
+    if not world.agree(-1 if newest is None else newest[0]):
         raise ValueError(f"{folder}: the processes do not see the same checkpoints; they need one file system")
-    if found is None:
-        if trainer.begun and trainer.recipe.train.start is not None:
+    if newest is None:
+        if checkpoints.steps() and recipe.train.start is not None:
             raise ValueError(
                 f"{checkpoints.folder}: none can be read; remove this folder to begin from train.start again"
             )
-        _refuse_another_recipe(trainer, name)
-        if trainer.world.is_main:
-            text = f"# recipe {name}\n{to_toml(as_table(trainer.recipe))}"
+        _refuse_another_recipe(folder, world, name)
+        if world.is_main:
+            text = f"# recipe {name}\n{to_toml(as_table(recipe))}"
             write_atomically(folder / "recipe.toml", text.encode())
         return
-    step, state = found
-    if state.get("recipe") != name:
-        raise ValueError(_another(folder, state.get("recipe"), name))
+    step, saved = newest
+    if saved.get("recipe") != name:
+        raise ValueError(_another(folder, saved.get("recipe"), name))
     try:
-        _take_up(trainer, step, state)
+        _take_up(recipe, checkpoints.shards(step), snapshots, state, saved)
     except torch.OutOfMemoryError:
         raise
     except (LookupError, TypeError, AttributeError, RuntimeError, ValueError) as error:
@@ -46,63 +50,63 @@ def resume(trainer: Trainer) -> None:
             f"{checkpoints.folder}: the checkpoint of step {step} does not fit this recipe and version of hypersphere "
             f"({cause:.300}); remove it to go on from the one before, or {folder} to begin anew"
         ) from error
-    trainer.snapshots.check()
-    trainer.step = step
+    snapshots.check()
+    state.step = step
 
 
-def _take_up(trainer: Trainer, step: int, state: dict[str, Any]) -> None:
-    """Load the state of a checkpoint into the parts of a trainer."""
-    trainer.snapshots.digests = dict(state.get("snapshots", {}))
-    trainer.backbone.load_state_dict(state["backbone"])
-    if trainer.sharded:
-        load_replicated_state(trainer.head, trainer.optimizer, state["head"], state["optimizer"])
-        load_state(trainer.checkpoints.shards(step), trainer.head, trainer.optimizer, verify=False)
+def _take_up(recipe: Recipe, shards: Path, snapshots: Snapshots, state: TrainState, saved: dict[str, Any]) -> None:
+    """Load a checkpoint, and what has a row per class from its shards where the recipe shards the head."""
+    snapshots.digests = dict(saved.get("snapshots", {}))
+    state.backbone.load_state_dict(saved["backbone"])
+    if sharded_head(recipe):
+        load_replicated_state(state.head, state.optimizer, saved["head"], saved["optimizer"])
+        load_state(shards, state.head, state.optimizer, verify=False)
     else:
-        trainer.head.load_state_dict(state["head"])
-        trainer.optimizer.load_state_dict(state["optimizer"])
-    trainer.scaler.load_state_dict(state["scaler"])
-    trainer.images.batches.load_state_dict(state["batches"])
-    trainer.monitor.load_state_dict(state["monitor"])
-    for average, kept in trainer.averages.items():
-        kept.module.load_state_dict(state[average])
-    if trainer.whole_step is not None:
-        trainer.whole_step.begin()
+        state.head.load_state_dict(saved["head"])
+        state.optimizer.load_state_dict(saved["optimizer"])
+    state.scaler.load_state_dict(saved["scaler"])
+    state.batches.load_state_dict(saved["batches"])
+    state.monitor.load_state_dict(saved["monitor"])
+    for name, average in state.averages.items():
+        average.module.load_state_dict(saved[name])
 
 
-def save_sharded(trainer: Trainer) -> None:
+def save_sharded(recipe: Recipe, checkpoints: Checkpoints, state: TrainState) -> None:
     """Write what has a row per class, where the recipe shards it; every process calls this, before `save`."""
-    if trainer.sharded:
-        save_state(trainer.checkpoints.shards(trainer.step), trainer.head, trainer.optimizer)
+    if sharded_head(recipe):
+        save_state(checkpoints.shards(state.step), state.head, state.optimizer)
 
 
-def save(trainer: Trainer, score: float | None) -> None:
+def save(
+    recipe: Recipe, checkpoints: Checkpoints, snapshots: Snapshots, state: TrainState, score: float | None
+) -> None:
     """Write a checkpoint, in the main process alone; `score` decides which one is the best."""
     head: dict[str, Any]
-    if trainer.sharded:
-        head, optimizer = replicated_state(trainer.head, trainer.optimizer)
+    if sharded_head(recipe):
+        head, optimizer = replicated_state(state.head, state.optimizer)
     else:
-        head, optimizer = trainer.head.state_dict(), trainer.optimizer.state_dict()
-    state = {
-        "recipe": digest(trainer.recipe),
-        "backbone": trainer.backbone.state_dict(),
+        head, optimizer = state.head.state_dict(), state.optimizer.state_dict()
+    saved = {
+        "recipe": digest(recipe),
+        "backbone": state.backbone.state_dict(),
         "head": head,
         "optimizer": optimizer,
-        "scaler": trainer.scaler.state_dict(),
-        "batches": trainer.images.batches.state_dict(),
-        "monitor": trainer.monitor.state_dict(),
+        "scaler": state.scaler.state_dict(),
+        "batches": state.batches.state_dict(),
+        "monitor": state.monitor.state_dict(),
         "average": None,
-        "snapshots": trainer.snapshots.digests,
-        **{average: kept.module.state_dict() for average, kept in trainer.averages.items()},
+        "snapshots": snapshots.digests,
+        **{name: average.module.state_dict() for name, average in state.averages.items()},
     }
-    trainer.checkpoints.save(trainer.step, state, score)
+    checkpoints.save(state.step, saved, score)
 
 
-def _refuse_another_recipe(trainer: Trainer, name: str) -> None:
+def _refuse_another_recipe(folder: Path, world: World, name: str) -> None:
     """Raise ValueError for a folder that holds a run of another recipe which has no checkpoint yet."""
-    path = trainer.folder / "recipe.toml"
-    found = _RECIPE.match(path.read_bytes()) if path.is_file() else None
-    if trainer.world.any(found is not None and found[1].decode() != name):
-        raise ValueError(_another(trainer.folder, found[1].decode() if found else "", name))
+    path = folder / "recipe.toml"
+    there = _RECIPE.match(path.read_bytes()) if path.is_file() else None
+    if world.any(there is not None and there[1].decode() != name):
+        raise ValueError(_another(folder, there[1].decode() if there else "", name))
 
 
 def _another(folder: Path, there: str | None, name: str) -> str:

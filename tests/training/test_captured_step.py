@@ -5,9 +5,10 @@ from pathlib import Path
 import pytest
 import torch
 
-from hypersphere.training import Trainer, whole_step
-from hypersphere.training.whole_step import WholeStep
-from tests.training.small import held_trainer, on_gpu
+from hypersphere.training import Trainer, captured_step
+from hypersphere.training.captured_step import CapturedStep
+from hypersphere.training.eager_step import EagerStep
+from tests.training.small import eager, held_trainer, on_gpu
 
 RUN = (
     "train.steps=20",
@@ -42,13 +43,13 @@ def weights(run: Trainer) -> list[torch.Tensor]:
 @pytest.fixture(autouse=True)
 def short_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
     """Several blocks in a short run, the last of them not full."""
-    monkeypatch.setattr(whole_step, "_BLOCK", 8)
+    monkeypatch.setattr(captured_step, "_BLOCK", 8)
 
 
 @pytest.mark.parametrize("head", [*HEADS, MIXED])
 def test_whole_steps_are_the_same_run(tmp_path: Path, head: tuple[str, ...]) -> None:
     plain, whole = trainer(tmp_path / "plain", *head), trainer(tmp_path / "whole", *head)
-    whole.whole_step = WholeStep(whole)
+    whole.take_step = CapturedStep(eager(whole), compile=False)
     plain.run()
     whole.run()
     for expected, found in zip(weights(plain), weights(whole), strict=True):
@@ -62,7 +63,7 @@ def test_a_run_of_whole_steps_goes_on_where_it_stopped(tmp_path: Path) -> None:
     plain.run()
     for until in (15, None):  # the second begins again at the checkpoint of step 12, in the midst of a block
         whole = trainer(tmp_path / "whole", *settings)
-        whole.whole_step = WholeStep(whole)
+        whole.take_step = CapturedStep(eager(whole), compile=False)
         whole.run(until=until)
     for expected, found in zip(weights(plain), weights(whole), strict=True):
         assert torch.equal(expected, found)
@@ -72,7 +73,7 @@ def test_a_trainer_that_runs_again_goes_on_from_its_checkpoint(tmp_path: Path) -
     """Its tables are of the steps after the checkpoint, and momenta are those that were read."""
     settings = ("head.name=softmax", "train.checkpoint_every=6")
     plain, whole = trainer(tmp_path / "plain", *settings), trainer(tmp_path / "whole", *settings)
-    whole.whole_step = WholeStep(whole)
+    whole.take_step = CapturedStep(eager(whole), compile=False)
     plain.run()
     for until in (15, None):  # the checkpoint of step 12 is in the midst of the block that step 14 was of
         whole.run(until=until)
@@ -84,41 +85,54 @@ def test_a_trainer_that_runs_again_goes_on_from_its_checkpoint(tmp_path: Path) -
 def test_a_trainer_that_runs_again_forgets_its_graph(tmp_path: Path) -> None:
     """The graph wrote to the momenta that the checkpoint's have replaced."""
     again = trainer(tmp_path / "again", "train.checkpoint_every=6", device="cuda", graph=True)
-    assert again.whole_step is not None
+    assert isinstance(again.take_step, CapturedStep)
     again.run(until=12)
-    graph = again.whole_step.graph
+    graph = again.take_step.graph
     assert graph is not None
     again.run(until=18)
-    assert again.whole_step.graph not in (None, graph)
+    assert again.take_step.graph not in (None, graph)
 
 
 @on_gpu
-@pytest.mark.parametrize("setting", ["optimizer.name=adamw", "train.ema=0.9"])
+@pytest.mark.parametrize(
+    "setting",
+    ["optimizer.name=adamw", "train.ema=0.9", "train.accumulate=2", "train.precision=float16", "train.cutmix=1.0"],
+)
 def test_what_is_no_whole_step(tmp_path: Path, setting: str) -> None:
-    assert trainer(tmp_path / "can", device="cuda", graph=True).whole_step is not None
+    can = trainer(tmp_path / "can", device="cuda", graph=True)
     cannot = trainer(tmp_path / "cannot", setting, device="cuda", graph=True)
-    assert cannot.whole_step is None
-    assert cannot.step_graph is not None
+    assert isinstance(can.take_step, CapturedStep)
+    assert isinstance(cannot.take_step, EagerStep)
+
+
+def test_a_step_on_the_cpu_is_taken_as_usual(tmp_path: Path) -> None:
+    assert isinstance(trainer(tmp_path, graph=True).take_step, EagerStep)
 
 
 @on_gpu
 @pytest.mark.parametrize("head", [*HEADS, MIXED])
 def test_a_replayed_step_moves_weights_as_a_plain_one(tmp_path: Path, head: tuple[str, ...]) -> None:
     run = trainer(tmp_path, *head, device="cuda", graph=True)
-    taken = run.whole_step
-    assert taken is not None
+    taken = run.take_step
+    assert isinstance(taken, CapturedStep)
+    with taken.opened(0, 20):
+        compare_steps(run, taken)
+    assert taken.graph is not None
+
+
+def compare_steps(run: Trainer, taken: CapturedStep) -> None:
+    optimizer = run.state.optimizer
     for step in range(9):
-        run.step = step
         before = weights(run)
         kept = {key: value.clone() for key, value in run.backbone.state_dict().items()}
-        state = [run.optimizer.state[p].get("momentum_buffer") for p in run.backbone.parameters()]
+        state = [optimizer.state[p].get("momentum_buffer") for p in run.backbone.parameters()]
         momenta = [None if each is None else each.clone() for each in state]
         own = {key: value.clone() for key, value in run.head.state_dict().items()}
-        heads = [run.optimizer.state[p].get("momentum_buffer") for p in run.head.parameters()]
+        heads = [optimizer.state[p].get("momentum_buffer") for p in run.head.parameters()]
         head_momenta = [None if each is None else each.clone() for each in heads]
         if step > 3:  # what a plain step does, undone before the replayed one
             images, labels = run.images.to_device(*run.images.load(step), step)
-            run._train_step(images, labels)
+            taken.eager.take(step, images, labels)
             expected = weights(run)
             with torch.no_grad():
                 for name, value in run.backbone.state_dict().items():
@@ -129,7 +143,7 @@ def test_a_replayed_step_moves_weights_as_a_plain_one(tmp_path: Path, head: tupl
                     assert buffer is not None
                     assert was is not None
                     buffer.copy_(was)
-        loss, embeddings, labels = taken(step, 20)
+        loss, embeddings, labels = taken(step)
         assert bool(torch.isfinite(loss))
         assert len(embeddings) == len(labels) == 16
         if step > 3:
@@ -139,7 +153,6 @@ def test_a_replayed_step_moves_weights_as_a_plain_one(tmp_path: Path, head: tupl
                     assert float((new - wanted).norm() / moved) < 0.02  # of TF32, and of sums in another order
                 else:
                     assert torch.equal(new, wanted)
-    assert taken.graph is not None
 
 
 @on_gpu
@@ -150,3 +163,13 @@ def test_a_run_of_replayed_steps_learns(tmp_path: Path) -> None:
     with torch.no_grad():
         found = run.head.predict(run.backbone(images))
     assert float((found == labels).float().mean()) > 0.8
+
+
+@on_gpu
+def test_a_graph_of_an_earlier_run_is_destroyed_before_the_next_is_captured(tmp_path: Path) -> None:
+    runs: list[object] = []
+    for number in range(2):
+        run = trainer(tmp_path / str(number), device="cuda", graph=True)
+        run.run()
+        runs = [run, runs]
+        runs.append(runs)  # a cycle, which waits for the garbage collector
