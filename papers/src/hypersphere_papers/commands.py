@@ -31,6 +31,13 @@ def add_reproduce(commands: Any) -> None:
     parser.add_argument("items", nargs="*", metavar="ITEM", help="such as normface/fig5")
     parser.add_argument("--list", action="store_true", help="list the items: data, verdict, what each shows")
     parser.add_argument("--all", action="store_true", help="run every item that can run (of --kind and --paper)")
+    parser.add_argument(
+        "--main-comparison",
+        dest="run",
+        action="store_const",
+        const="hypersphere_papers.main_comparison_command:run_main_comparison",
+        help="twelve losses by one network, at rates of one grid, for a GPU; with --list, which runs are left",
+    )
     parser.add_argument("--kind", choices=KINDS, help="only items of a kind")
     parser.add_argument("--paper", help="only items of a paper, such as normface")
     parser.add_argument("--data", type=Path, help="the data set that a real item needs: a file or a folder")

@@ -174,6 +174,7 @@ def face_runs(
     device: str,
     progress: ProgressFactory,
     announce: Announce,
+    train: bool = True,
 ) -> Gathered:
     """The runs of settings that a folder has on record; where it holds the faces too, the others are trained now.
 
@@ -181,6 +182,7 @@ def face_runs(
         settings, seeds, jobs, device, progress, announce: as of `train_runs`.
         folder: with the files of `FILES` and `subjects.npz`, or with the faces: `faces.tar`, `lfw-pairs.txt`,
             `lfw112.tar`.
+        train: whether runs that are not on record are trained.
     """
     wanted = unique((setting for setting in settings if setting.data == "faces"), seeds)
     if not wanted:
@@ -190,14 +192,16 @@ def face_runs(
         raise ValueError(missing_faces(folder))
     files = {measure: RecordFile(folder / name) for measure, name in FILES.items()}
     found, left = _on_record(wanted, files)
-    if left and there:
+    if left and there and train:
         known = {key: (wanted[key][0], run) for key, run in found.items()}
         train_faces(left, known, files, folder, jobs=jobs, device=device, progress=progress, announce=announce)
         found, left = _on_record(wanted, files)
     elif left:
         names = ", ".join(_FACES)
         announce(f"{len(left)} of {len(wanted)} runs are not on record; with {names} in {folder} they would be trained")
-    if there and not (folder / SUBJECTS).is_file():
+    if not found:
+        return Gathered()
+    if not (folder / SUBJECTS).is_file():
         write_subjects(folder)
     subjects = read_subjects(folder / SUBJECTS)
     weights = weigh_people_alike(*subjects["pairs"])
