@@ -1,5 +1,8 @@
 """Preparation and flips, against plain arithmetic."""
 
+import subprocess
+import sys
+
 import numpy as np
 import pytest
 import torch
@@ -66,3 +69,40 @@ def test_other_images_and_other_widths_are_refused() -> None:
         embedder().raw(IMAGES.float())
     with pytest.raises(ValueError, match=r"linear returned \(5, 2\); expected \(5, 3\)"):
         embedder(dim=3).raw(IMAGES)
+
+
+class Sums(torch.nn.Module):
+    """The sum of an image's pixels; notes how many images each pass had."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.passes: list[int] = []
+
+    def forward(self, images: torch.Tensor) -> torch.Tensor:
+        self.passes.append(len(images))
+        return images.flatten(1).sum(1, keepdim=True)
+
+
+@pytest.mark.parametrize(("flip", "passes"), [("none", [4, 4, 1]), ("sum", [4, 4, 4, 4, 2])])
+def test_on_a_cpu_a_network_reads_few_images_at_a_time(flip: str, passes: list[int]) -> None:
+    images = torch.from_numpy(np.random.default_rng(0).integers(0, 256, (9, 3, 112, 112), dtype=np.uint8))
+    network = Sums()
+    model = Embedder(Contract(input_size=(112, 112), mean=(0.0,), std=(1.0,), dim=1, flip=flip), network)
+    sums = images.float().flatten(1).sum(1, keepdim=True) * (1 if flip == "none" else 2)
+    torch.testing.assert_close(model.raw(images), sums)
+    assert network.passes == passes
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="glibc's allocator is meant")
+def test_a_large_batch_does_not_ask_the_system_for_memory_again_and_again() -> None:
+    code = """
+import resource, torch, hypersphere as hs
+model = hs.models.load_model(hs.__path__[0] + "/starter")
+images = torch.randint(0, 256, (64, 3, 112, 112), dtype=torch.uint8)
+model.raw(images)
+before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+model.raw(images)
+print(resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before)
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert int(done.stdout) < 50_000  # pages; 1,700,000 in one pass

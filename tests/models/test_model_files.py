@@ -1,6 +1,8 @@
 """Model files: the contract travels with the weights, and is checked against them."""
 
 import json
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -230,3 +232,14 @@ def test_a_network_that_mixes_its_images_is_run_image_by_image(tmp_path: Path) -
         model = load_model(path, Contract(input_size=(8, 8)))
     images = torch.from_numpy(np.random.default_rng(1).integers(0, 256, (2, 3, 8, 8), dtype=np.uint8))
     torch.testing.assert_close(model.raw(images)[1:], model.raw(images[1:]))
+
+
+def test_loading_imports_no_compiler_and_draws_nothing() -> None:
+    code = """
+import sys, torch, hypersphere as hs
+before = torch.get_rng_state()
+hs.models.load_model(hs.__path__[0] + "/starter")
+print("torch._dynamo" in sys.modules, torch.equal(before, torch.get_rng_state()))
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["False", "True"]

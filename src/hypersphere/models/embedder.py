@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor, nn
 
+from hypersphere.backbones.base import Backbone
 from hypersphere.core import Reporter, check_integer
 from hypersphere.data import (
     ArraySource,
@@ -35,6 +37,12 @@ Images = Tensor | npt.NDArray[np.uint8] | ImageSource | Sequence[str | Path]
 """uint8 (B, C, H, W) tensors, uint8 (B, H, W, C) arrays, a set of images, or paths of files."""
 Unreadable = dict[int, str]
 Ints = npt.NDArray[np.int64]
+_CPU_PASS = 4 * 3 * 112 * 112
+"""Numbers that a network of torch reads in one pass on a CPU: four images of faces.
+
+With more, the maps of a pass are larger than what glibc keeps: every layer asked the system for its memory anew, page
+by page, and gave it back, which took up to four times as long as the arithmetic.
+"""
 
 
 @dataclass(frozen=True, eq=False)
@@ -155,14 +163,26 @@ class Embedder:
 
     @torch.no_grad()
     def raw(self, images: Tensor) -> Tensor:
-        """The embeddings of uint8 images before normalisation, float32 (B, width) on the CPU, all in one pass.
+        """The embeddings of uint8 images before normalisation, float32 (B, width) on the CPU.
 
-        Mirror images go in the same pass, and are merged as the contract says.
+        Mirror images go in the same pass, and are merged as the contract says. A network of torch on a CPU gets the
+        images in small passes; a graph and a GPU get them all in one.
         """
+        if self.device == "cpu" and isinstance(self.network, nn.Module):
+            _keep_freed_memory()
+            pixels = self.contract.channels * math.prod(self.contract.input_size)
+            passes = torch.split(images, max(1, _CPU_PASS // (pixels if self.contract.flip == "none" else 2 * pixels)))
+        else:
+            passes = (images,)
+        return torch.cat([self._one_pass(part) for part in passes])
+
+    def _one_pass(self, images: Tensor) -> Tensor:
         x = self.prepare(images.to(self.device))
         count, flip = len(x), self.contract.flip
         if flip != "none":
             x = torch.cat([x, x.flip(-1)])
+        if self.device == "cpu" and isinstance(self.network, Backbone | NormalizedNetwork):
+            x = x.contiguous(memory_format=torch.channels_last)  # oneDNN then copies no map into a layout of its own
         y = self.network(x).float().cpu()
         if y.shape != (len(x), self.contract.dim):
             raise ValueError(
@@ -206,6 +226,16 @@ class Embedder:
         from hypersphere.models.pretrained import from_pretrained
 
         return from_pretrained(source, device=device, revision=revision)
+
+
+@cache
+def _keep_freed_memory() -> None:
+    """Let glibc keep up to 64 MB of freed memory for the next layer.
+
+    It maps blocks above a threshold one by one, and raises the threshold to the largest such block that was freed, at
+    most 32 MB. Freeing one that large, of which no page was touched, raises it at once; other allocators ignore it.
+    """
+    torch.empty((1 << 25) - (1 << 16), dtype=torch.uint8)
 
 
 def _source(images: Any) -> ImageSource:

@@ -11,6 +11,7 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.overrides import TorchFunctionMode
 
 from hypersphere.backbones import Backbone, create_backbone
 from hypersphere.core import Staged, check_choice, import_extra, parse_json, read_bounded, read_json
@@ -290,16 +291,30 @@ def _network(options: str, state: Mapping[str, Tensor], where: str) -> tuple[Bac
     """The backbone of these options with these weights; nothing is allocated before they were found to fit."""
     try:
         arguments = parse_json(options, "backbone")
-        with torch.device("meta"):
+        with torch.device("meta"), _NotInitialised():
             shapes = {name: value.shape for name, value in create_backbone(**arguments).state_dict().items()}
     except (ValueError, TypeError, RuntimeError, ArithmeticError) as error:
         raise ValueError(f"{where}: its metadata name no backbone of this version ({error})") from None
     wrong = sorted(shapes.items() ^ {name: value.shape for name, value in state.items()}.items())
     if wrong:
         raise ValueError(f"{where}: the weights do not fit the backbone, first {wrong[0][0]}")
-    network = create_backbone(**arguments)
+    with _NotInitialised():
+        network = create_backbone(**arguments)
     _fill(network, state, where)
     return network, arguments
+
+
+class _NotInitialised(TorchFunctionMode):
+    """Leave out the drawing of first weights, which those of a file replace.
+
+    On the device "meta", a draw of random numbers imports the compiler of torch, which takes a second.
+    """
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        named = kwargs or {}
+        if getattr(func, "__module__", "") == "torch.nn.init" or func in (Tensor.normal_, Tensor.uniform_):
+            return args[0] if args else named["tensor"]
+        return func(*args, **named)
 
 
 def _fill(network: nn.Module, state: Mapping[str, Tensor], where: str) -> None:
