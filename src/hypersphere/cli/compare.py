@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import hypersphere as hs
 from hypersphere.cli.output import Results, bold, note
-from hypersphere.cli.parser import add_device, add_loading, add_seeds
+from hypersphere.cli.parser import add_device, add_loading, add_plugins, add_seeds
 from hypersphere.cli.train import add_length, all_settings
 from hypersphere.core import Progress, digest, remove_partial
 
@@ -30,6 +30,7 @@ def add_command(commands: Any) -> None:
     compare.add_argument("--jobs", type=int, default=1, help="runs at once, on one card or CPU (%(default)s)")
     compare.add_argument("--out", type=Path, help="folder of the runs and of results.jsonl (runs/compare-RECIPE)")
     add_device(compare)
+    add_plugins(compare)
     add_loading(compare)
     add_length(compare)
     compare.set_defaults(run="compare:run_compare", goes_on=True)
@@ -40,6 +41,7 @@ def run_compare(options: argparse.Namespace) -> Results | None:
     for name in ("seeds", "jobs"):
         if getattr(options, name) < 1:
             raise ValueError(f"--{name} {getattr(options, name)} must be at least 1")
+    plugins = hs.core.load_plugins(options.plugin)
     if hs.training.is_data(str(options.recipe)):
         raise ValueError(
             f"{options.recipe}: compare takes a recipe; `hypersphere train {options.recipe} --dry-run > images.toml`"
@@ -58,15 +60,17 @@ def run_compare(options: argparse.Namespace) -> Results | None:
     with hs.distributed.join_world(options.device) as world, world.hold(out):
         if world.is_main:
             remove_partial(out)
+            hs.training.check_same_plugins(out, plugins)
         record = hs.training.RecordFile(out / "results.jsonl")
         left = [task for task in tasks if hs.training.run_key(task.recipe) not in record.records]
         if world.is_main and len(left) < len(tasks):
             note(f"{len(tasks) - len(left)} of {len(tasks)} runs are on record in {record.path}")
         workers = options.workers if options.workers is not None else hs.distributed.default_workers(world.device)
         trainer = {"workers": workers // options.jobs, "compile": options.compile}
+        pool = {"jobs": options.jobs, "plugins": options.plugin}
         with Progress("comparing", "steps") as progress:
             shown = _Shown(progress, len(left))
-            for result in hs.training.run_tasks(left, world, trainer, jobs=options.jobs, report=shown):
+            for result in hs.training.run_tasks(left, world, trainer, report=shown, **pool):
                 if world.is_main:
                     record.add(result)
                     shown.finish()

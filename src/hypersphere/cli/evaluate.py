@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import tomllib
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -39,8 +40,9 @@ def run_evaluate(options: argparse.Namespace) -> Results:
     """Run a protocol and write its folder."""
     from hypersphere.evaluation import protocols
 
+    hs.core.load_plugins(options.plugin)
     out: Path = options.out
-    given = vars(options)
+    given = {**vars(options), **_settings(getattr(options, "settings", []))}
     source = protocols.EmbeddingSource(
         model=options.model or [],
         images=options.images or [],
@@ -68,6 +70,25 @@ def run_evaluate(options: argparse.Namespace) -> Results:
     print(f"{out / 'result.json'}")
     print(report or install_hint("matplotlib", "The report is left out: drawing its figures"))
     return Results({**hs.evaluation.result_table(result), "folder": out})
+
+
+def _settings(words: list[str]) -> dict[str, Any]:
+    """The options of an own protocol: values as TOML has them, or words."""
+    pairs = {}
+    for word in words:
+        key, equals, value = word.partition("=")
+        if not equals:
+            raise ValueError(f"{word!r} is no option of a protocol: write key=value")
+        pairs[key] = tomllib.loads(f"value = {value}")["value"] if _is_toml(value) else value
+    return pairs
+
+
+def _is_toml(value: str) -> bool:
+    try:
+        tomllib.loads(f"value = {value}")
+    except tomllib.TOMLDecodeError:
+        return False
+    return True
 
 
 def _open_models(options: argparse.Namespace, path: Path) -> list[hs.models.Embedder]:

@@ -8,7 +8,7 @@ from typing import Any
 
 from hypersphere.cli.align import TARGETS
 from hypersphere.cli.model_options import MODELS_HELP, add_provider
-from hypersphere.cli.parser import add_device, model_path
+from hypersphere.cli.parser import add_device, add_plugins, model_path
 
 AREAS = ("step", "trapezoid")
 CLASSIFIERS = ("mean", "hik_svm")
@@ -40,6 +40,15 @@ def add_protocols(protocols: Any) -> None:
     _add_megaface(protocols)
     _add_reid(protocols)
     _add_classify(protocols)
+    _add_own(protocols)
+
+
+def _add_own(protocols: Any) -> None:
+    parser = _parser(protocols, "own", "a protocol of your own, which --plugin or an installed plugin registers")
+    parser.add_argument("protocol", metavar="NAME", help="as it is registered")
+    parser.add_argument("settings", nargs="*", metavar="key=value", help="its options")
+    add_inputs(parser)
+    parser.set_defaults(run="evaluate:run_evaluate")
 
 
 def _add_blufr(protocols: Any) -> None:
@@ -213,6 +222,7 @@ def add_inputs(parser: argparse.ArgumentParser) -> None:
     made.add_argument("--batch-size", type=int, default=128, metavar="N", help="images at a time (%(default)s)")
     add_provider(made)
     add_device(made)
+    add_plugins(made)
     made.add_argument("--save-embeddings", action="store_true", help="write embeddings.npy and names.txt to DIR too")
     parser.add_argument(
         "--allow-missing", action="store_true", help="leave out what is missing or cannot be read, and count it"

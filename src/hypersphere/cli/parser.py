@@ -94,6 +94,18 @@ def add_device(parser: argparse._ActionsContainer, default: str | None = None) -
     parser.add_argument("--device", default=default, help=f"cpu, cuda, cuda:N or mps ({usual})")
 
 
+def add_plugins(parser: argparse._ActionsContainer) -> None:
+    """`--plugin`, of every command that makes networks and losses by name, or runs protocols."""
+    parser.add_argument(
+        "--plugin",
+        action="append",
+        type=Path,
+        default=[],
+        metavar="FILE",
+        help="run a Python file that registers losses, backbones or protocols of your own; may be repeated",
+    )
+
+
 def add_loading(parser: argparse.ArgumentParser) -> None:
     """`--workers` and `--compile`, of every command that trains."""
     parser.add_argument(

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import hypersphere as hs
 from hypersphere.cli.output import Results, note, wrapped
-from hypersphere.cli.parser import add_device, add_loading
+from hypersphere.cli.parser import add_device, add_loading, add_plugins
 from hypersphere.core import Progress, install_hint, is_installed
 
 if TYPE_CHECKING:
@@ -39,6 +39,7 @@ def add_command(commands: Any) -> None:
     train.add_argument("--seed", type=int, metavar="N", help="short for train.seed=N")
     train.add_argument("--out", type=Path, help="folder of the run (runs/RECIPE-HASH)")
     add_device(train)
+    add_plugins(train)
     add_loading(train)
     train.add_argument("--tensorboard", action="store_true", help="log to OUT/tensorboard besides OUT/log.jsonl")
     train.add_argument("--wandb", metavar="PROJECT", help="log to a project of Weights & Biases besides OUT/log.jsonl")
@@ -67,6 +68,7 @@ def run_train(options: argparse.Namespace) -> Results | None:
         return list_recipes(folder)
     if options.recipe is None:
         raise ValueError("name a recipe or a folder of images; `hypersphere train --list` names the recipes")
+    hs.core.load_plugins(options.plugin)
     with hs.distributed.join_world(options.device) as world:
         device = "cuda" if world.device.type == "cuda" else "cpu"
         chosen = hs.training.choose_recipe(options.recipe, all_settings(options), device=device, folder=folder)

@@ -36,6 +36,7 @@ from hypersphere.core.files import (
 from hypersphere.core.lock import hold_folder
 from hypersphere.core.numbers import INT64_MAX, counted, is_integer, parse_integer
 from hypersphere.core.parts import Parts
+from hypersphere.core.plugins import load_plugins
 from hypersphere.core.progress import Progress, Reporter, clip, duration, part_of, terminal_width
 from hypersphere.core.read_json import parse_json, read_json
 from hypersphere.core.read_lines import check_names, numbered_lines
@@ -75,6 +76,7 @@ __all__ = [
     "install_hint",
     "is_installed",
     "is_integer",
+    "load_plugins",
     "load_toml",
     "make_folders",
     "naming_file",

@@ -6,11 +6,14 @@ import os
 import signal
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 from types import FrameType
 from typing import Any
 
 from torch import multiprocessing
+
+from hypersphere.core import Failure
 
 
 @contextmanager
@@ -26,6 +29,12 @@ def process_pool(processes: int, begin: Callable[..., None], *given: Any) -> Ite
     others = set(multiprocessing.active_children())
     try:
         yield pool
+    except BrokenProcessPool as error:
+        raise Failure(
+            "a process that was started to work beside this one ended at once. In a script of your own, put what starts"
+            ' it below `if __name__ == "__main__":`, for each of them runs the script again; or it ran out of memory:'
+            " use fewer at once"
+        ) from error
     except BaseException:
         for process in set(multiprocessing.active_children()) - others:
             process.terminate()

@@ -3,12 +3,13 @@
 from hypersphere.heads.communication import Sent, ring_bytes, step_bytes, step_collectives
 from hypersphere.heads.cost_plan import Cost, Forecast, forecast, forecast_table, network_cost, process_counts
 from hypersphere.heads.create import PairLoss, create_head, create_loss, list_heads
-from hypersphere.heads.head import Head
+from hypersphere.heads.head import Head, NoLogits
 
 __all__ = [
     "Cost",
     "Forecast",
     "Head",
+    "NoLogits",
     "PairLoss",
     "Sent",
     "create_head",

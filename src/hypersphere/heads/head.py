@@ -22,6 +22,10 @@ _DRAWS = "sampler._extra_state"
 _DEFAULT = EngineOptions()
 
 
+class NoLogits(ValueError):
+    """The loss of a head compares no embedding with its prototypes, so that it has no logits and predicts no class."""
+
+
 class Head(nn.Module):
     """Prototypes + a loss + an engine. Use `hypersphere.create_head` to make one by the loss's name.
 
@@ -157,7 +161,7 @@ class Head(nn.Module):
             batch = self._batch(embeddings.to(dtype), labels, engine, embeddings.dtype)
             logits = self.objective.logits(batch.as_partial_sums())
         if logits is None:
-            raise ValueError(f"{self.objective.name} compares no embedding with the prototypes: it has no logits")
+            raise NoLogits(f"{self.objective.name} compares no embedding with the prototypes: it has no logits")
         return batch, logits
 
     @torch.no_grad()

@@ -303,7 +303,10 @@ class Objective(nn.Module):
         """Move schedules by one optimizer step."""
 
     def logits(self, batch: Batch) -> Logits | None:
-        """What the loss compares before any margin, for rows of unknown class; None if it compares no prototypes."""
+        """What the loss compares before any margin, for rows of unknown class; None if it compares no prototypes.
+
+        A `SampleLoss` that says nothing compares cosines.
+        """
         return None
 
     def sampling_error(self, unbiased: bool) -> str | None:
@@ -343,6 +346,9 @@ class SampleLoss(Objective):
         if self.sums_over_classes:
             batch = batch.as_partial_sums()
         return batch.mean(self.samples(batch), None if self.counts_unlabelled else batch.labelled)
+
+    def logits(self, batch: Batch) -> Logits | None:
+        return Logits(normalize_prototypes=self.normalizes_prototypes)
 
     def per_sample(self, batch: Batch) -> Tensor:
         """(N,): the loss of every row of this process; 0 for one that the mean leaves out."""

@@ -58,6 +58,9 @@ class Center(SampleLoss):
         self.normalize = normalize
         self.register_buffer("centers", torch.zeros(num_classes, dim))
 
+    def logits(self, batch: Batch) -> None:
+        return None  # centres are not the head's prototypes
+
     def samples(self, batch: Batch) -> Tensor:
         x, center = batch.embeddings, batch.at_labels(batch.shard_of(self.centers))
         if self.normalize:

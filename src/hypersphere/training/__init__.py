@@ -5,7 +5,7 @@ from hypersphere.training.build import make_batches, total_steps
 from hypersphere.training.checkpoints import Checkpoints
 from hypersphere.training.choose_recipe import ChosenRecipe, as_setting, choose_recipe, is_data, run_folder
 from hypersphere.training.compare_table import gain_lines, gains_over_first, table_lines
-from hypersphere.training.comparison import compare_cells
+from hypersphere.training.comparison import check_same_plugins, compare_cells
 from hypersphere.training.demo import DemoExtent, demo_recipes, run_demo
 from hypersphere.training.demo_report import DemoOutcome, demo_row
 from hypersphere.training.finished_run import Trained, load_run, mean_embeddings, newest_head, run_embedder
@@ -60,6 +60,7 @@ __all__ = [
     "ValidationSettings",
     "WeightsAndBiases",
     "as_setting",
+    "check_same_plugins",
     "choose_recipe",
     "compare_cells",
     "compare_runs",

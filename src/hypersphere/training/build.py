@@ -25,6 +25,7 @@ from hypersphere.losses import OBJECTIVES
 from hypersphere.optim import RowAdamW, RowSGD
 from hypersphere.training.checkpoints import load_weights
 from hypersphere.training.finished_run import load_run, newest_head
+from hypersphere.training.own_loss import try_own_loss
 from hypersphere.training.recipe import Recipe, StageStart
 from hypersphere.training.semi_siamese import remember, starting_prototypes
 from hypersphere.training.teacher import Teacher
@@ -55,7 +56,9 @@ def check_parts(recipe: Recipe) -> None:
         raise ValueError(f"head.class_counts={counts!r} must be a list, the number of images of each class")
     if "class_counts" in inspect.signature(OBJECTIVES[options["name"]]).parameters:
         options["class_counts"] = counts
-    create_head(dim=recipe.backbone["dim"], num_classes=len(counts), **options)
+    head = create_head(dim=recipe.backbone["dim"], num_classes=len(counts), **options)
+    if not type(head.objective).__module__.startswith("hypersphere."):
+        try_own_loss(head)
     make_neck_losses(recipe)
 
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import itertools
+import json
 import tomllib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from hypersphere.core import to_value
+from hypersphere.core import read_json, to_value, write_atomically
 from hypersphere.training.build import check_parts
 from hypersphere.training.recipe import Recipe, load_recipe
 
@@ -42,6 +43,25 @@ def compare_cells(
             raise ValueError(f"{title}: {error}") from None
         cells.append((title, recipes))
     return cells
+
+
+def check_same_plugins(folder: str | Path, plugins: Mapping[str, str]) -> None:
+    """Refuse to go on with runs that other code has trained: a recipe only knows its loss by name.
+
+    Args:
+        folder: of the comparison; it gets `plugins.json`.
+        plugins: names of files with their digests, as `load_plugins` returns them.
+    """
+    path = Path(folder) / "plugins.json"
+    before = read_json(path) if path.exists() else {}
+    changed = sorted(name for name in plugins.keys() & before.keys() if plugins[name] != before[name])
+    if changed:
+        raise ValueError(
+            f"{folder} has runs of another version of {changed[0]}; name another folder, or remove this one to train"
+            " all of them again"
+        )
+    if plugins.items() - before.items():
+        write_atomically(path, json.dumps({**before, **plugins}, indent=2, sort_keys=True).encode())
 
 
 def _split(values: str) -> list[str]:

@@ -18,12 +18,12 @@ import numpy.typing as npt
 import torch
 from torch import multiprocessing
 
-from hypersphere.core import digest, staged_folder
+from hypersphere.core import digest, load_plugins, staged_folder
 from hypersphere.core.stored_array import StoredArray
 from hypersphere.data import ImageSource, InMemory
 from hypersphere.distributed import World, process_pool
 from hypersphere.evaluation import embed
-from hypersphere.losses import Contrastive, Triplet
+from hypersphere.heads import NoLogits
 from hypersphere.training.finished_run import Trained, run_embedder
 from hypersphere.training.monitor import TrainingStopped
 from hypersphere.training.recipe import Recipe
@@ -169,7 +169,7 @@ def training_fit(
     """Return how well a run fitted its training images: the share that the head puts in their class, and mean ||x||.
 
     A run that has not fitted its training set tests nothing. Images are not augmented; those labelled -1 do not count.
-    A pair loss alone trains no prototypes, and has no share.
+    A head whose loss has no logits, such as a pair loss, puts none in a class: None.
     """
     source = source if source is not None else training_source(recipe.data)
     labels = torch.from_numpy(np.asarray(source.labels, dtype=np.int64))
@@ -177,11 +177,12 @@ def training_fit(
     embeddings = embed(run_embedder(recipe, trained.backbone, str(device)), source, known)
     head, right = trained.head, 0
     norm = float(embeddings.norm(dim=1).mean())
-    if isinstance(head.objective, Contrastive | Triplet):
+    try:
+        for start in range(0, len(known), _CHUNK):
+            predicted = head.predict(embeddings[start : start + _CHUNK].to(device)).cpu()
+            right += int((predicted == labels[known[start : start + _CHUNK]]).sum())
+    except NoLogits:
         return None, norm
-    for start in range(0, len(known), _CHUNK):
-        predicted = head.predict(embeddings[start : start + _CHUNK].to(device)).cpu()
-        right += int((predicted == labels[known[start : start + _CHUNK]]).sum())
     return right / len(known), norm
 
 
@@ -199,6 +200,7 @@ def run_tasks(
     jobs: int = 1,
     report: Report | None = None,
     measure: Measure | None = None,
+    plugins: Sequence[str | Path] = (),
 ) -> Iterator[RunRecord]:
     """Train every task; records come as they are ready.
 
@@ -212,6 +214,7 @@ def run_tasks(
         jobs: how many runs at once, each in a process of its own with its share of the cores and of the card's memory.
         report: called as `report(number of the task, steps done, steps in all)`.
         measure: measures more of each network than its pairs; a function of a module, where there are several jobs.
+        plugins: files that `load_plugins` has run here, for processes of their own to run, too.
     """
     shared: dict[str, Prepared] = {}
     for task in tasks:
@@ -228,7 +231,7 @@ def run_tasks(
         return
     if world.size > 1:
         raise ValueError(f"jobs={jobs}: runs that {world.size} processes share are trained one after another")
-    yield from _in_processes(tasks, firsts, _Worker(shared, options, str(world.device), jobs, measure), report)
+    yield from _in_processes(tasks, firsts, _Worker(shared, options, str(world.device), jobs, measure, plugins), report)
 
 
 def _folder(tasks: Sequence[Task], number: int | None) -> Path | None:
@@ -248,12 +251,14 @@ class _Worker:
     device: str
     jobs: int
     measure: Measure | None = None
+    plugins: Sequence[str | Path] = ()
     steps: Any = None
 
     def begin(self) -> None:
         """Take a share of the machine; the worker calls this first."""
         global _worker  # noqa: PLW0603
         _worker = self
+        load_plugins(self.plugins)
         torch.set_num_threads(max(1, (os.cpu_count() or 1) // self.jobs))
         if self.device.startswith("cuda"):
             torch.cuda.set_per_process_memory_fraction(1 / self.jobs)
