@@ -66,6 +66,27 @@ def test_backup_and_restore(place: Path, capsys: pytest.CaptureFixture[str]) -> 
 
 
 @pytest.mark.usefixtures("place")
+def test_a_backup_in_the_place_of_what_is_there(capsys: pytest.CaptureFixture[str]) -> None:
+    run(capsys, "backup", "people.db", "copy.db")
+    run(capsys, "remove", "people.db", "a")
+    assert run(capsys, "restore", "copy.db", "people.db", "--replace") == "3 templates in people.db\n"
+    assert "templates    2 of 1 person" in run(capsys, "info", "people.db")
+
+
+@pytest.mark.usefixtures("place")
+def test_single_templates(capsys: pytest.CaptureFixture[str]) -> None:
+    lines = run(capsys, "templates", "people.db", "Ada").splitlines()
+    assert [line.split()[0] for line in lines] == ["a", "b"]
+    assert ", until 20" in run(capsys, "templates", "people.db", "Bob")
+    assert run(capsys, "remove", "people.db", "a") == "removed the template a\n"
+    assert "there is no template 'a'" in run(capsys, "remove", "people.db", "a", status=2)
+    table = json.loads(run(capsys, "templates", "people.db", "Ada", "--json"))["templates"]
+    assert [(each["id"], each["subject"]) for each in table] == [("b", "Ada")]
+    assert "vector" not in table[0]
+    assert main(["gallery", "templates", "people.db", "Nobody"]) == 0
+
+
+@pytest.mark.usefixtures("place")
 def test_purge_and_audit(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(capsys, "purge", "people.db") == "removed 1 expired template and 0 rows in quarantine\n"
     assert run(capsys, "purge", "people.db") == "removed 0 expired templates and 0 rows in quarantine\n"

@@ -36,7 +36,12 @@ def add_command(commands: Any) -> None:
     )
     restore.add_argument("backup", type=Path, metavar="BACKUP.db", help="what `gallery backup` wrote")
     restore.add_argument("address", metavar="ADDRESS", help=f"of the new gallery: {_ADDRESS}")
+    restore.add_argument("--replace", action="store_true", help="instead of all that a SQLite gallery holds, at once")
     restore.set_defaults(run="gallery:run_restore")
+    templates = _add_action(actions, "templates", "the templates of a person, one by one")
+    templates.add_argument("name", metavar="NAME", help="of the person")
+    remove = _add_action(actions, "remove", "remove one template")
+    remove.add_argument("template", metavar="ID", help="of the template, as `gallery templates` shows it")
     _add_action(actions, "purge", "remove templates that have expired and rows in quarantine")
     index = _add_action(actions, "approximate", "search by an HNSW index, if it misses at most 1 best match in 1,000")
     index.add_argument("probes", type=Path, metavar="PROBES.npy", help="1,000 unit vectors or more, as searches have")
@@ -103,11 +108,33 @@ def run_backup(options: argparse.Namespace) -> Results:
 
 def run_restore(options: argparse.Namespace) -> Results:
     """Make a gallery from a backup."""
-    count = hs.recognition.restore_gallery(options.backup, options.address)
+    count = hs.recognition.restore_gallery(options.backup, options.address, replace=options.replace)
     with hs.open_gallery(options.address) as gallery:
         info = gallery.info()
     print(f"{counted(count, 'template')} in {info.address}")
     return Results({"templates": count, "info": info})
+
+
+def run_templates(options: argparse.Namespace) -> Results:
+    """Print the templates of a person."""
+    with hs.open_gallery(options.address) as gallery:
+        records = gallery.templates(options.name)
+    for record in records:
+        expires = f", until {_when(record.expires)}" if record.expires is not None else ""
+        print(f"{record.id}  {_when(record.enrolled)}{expires}  {record.consent}".rstrip())
+    if not records:
+        note(f"nobody of the name {options.name!r} has a template")
+    columns = ("id", "subject", "metadata", "consent", "enrolled", "expires")
+    return Results({"templates": [{name: getattr(record, name) for name in columns} for record in records]})
+
+
+def run_remove(options: argparse.Namespace) -> Results:
+    """Remove one template."""
+    with hs.open_gallery(options.address) as gallery:
+        if not gallery.forget_template(options.template):
+            raise ValueError(f"{gallery.address}: there is no template {options.template!r}")
+    print(f"removed the template {options.template}")
+    return Results({"removed": options.template})
 
 
 def run_purge(options: argparse.Namespace) -> Results:

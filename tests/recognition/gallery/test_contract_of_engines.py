@@ -3,7 +3,9 @@
 import dataclasses
 import multiprocessing
 import time
+import unicodedata
 from collections.abc import Callable
+from typing import Literal
 
 import numpy as np
 import pytest
@@ -17,6 +19,8 @@ from hypersphere.recognition.gallery import (
 )
 from hypersphere.recognition.gallery.stored_template import Record, packed
 from tests.recognition.gallery.people import CONTRACT, DIM, Made, units
+
+Form = Literal["NFC", "NFD"]
 
 
 def enroll(made: Made, count: int, seed: int = 0) -> np.ndarray:
@@ -164,6 +168,71 @@ def test_forgotten_people_are_not_found(made: Made) -> None:
     assert made.gallery.subjects() == ["person 1", "person 2", "person 3"]
     made.gallery.enroll("person 0", rows[0], key="k0-000")
     assert other.search(rows[:1], 1)[0][0].subject == "person 0"
+
+
+@pytest.mark.parametrize("form", ["NFC", "NFD"])
+def test_a_name_is_one_name_however_its_accents_are_written(made: Made, form: Form) -> None:
+    rows = units(2)
+    made.gallery.enroll(unicodedata.normalize("NFC", "Zoë Müller"), rows[0])
+    made.gallery.enroll(unicodedata.normalize("NFD", "Zoë Müller"), rows[1])
+    assert made.gallery.subjects() == [unicodedata.normalize("NFC", "Zoë Müller")]
+    old = Record(id="old", subject=unicodedata.normalize("NFD", "Zoë Müller"), vector=packed(rows[0]))
+    made.gallery.store([old], "enroll")
+    assert made.gallery.forget(unicodedata.normalize(form, "Zoë Müller")) == 3
+    assert made.gallery.subjects() == []
+
+
+def test_names_and_consent_are_not_blank(made: Made) -> None:
+    row = units(1)[0]
+    for act in (
+        lambda: made.gallery.enroll(" ", row),
+        lambda: made.gallery.enroll("Ada", row, consent="  "),
+        lambda: made.gallery.enroll("Ada", row, key=" "),
+    ):
+        with pytest.raises(ValueError, match="is blank"):
+            act()
+    assert made.gallery.size() == 0
+
+
+def test_a_page_of_names(made: Made) -> None:
+    enroll(made, 12)
+    names = [f"person {number}" for number in range(6)]
+    assert made.gallery.subjects(limit=2) == names[:2]
+    assert made.gallery.subjects(after="person 3", limit=5) == names[4:]
+    assert made.gallery.subjects(after="person 1") == names[2:]
+
+
+def test_single_templates(made: Made) -> None:
+    rows = enroll(made, 4)
+    assert [record.id for record in made.gallery.templates("person 0")] == ["k0-000", "k0-001"]
+    assert made.gallery.templates("nobody") == []
+    assert made.gallery.forget_template("k0-000")
+    assert not made.gallery.forget_template("k0-000")
+    assert [record.id for record in made.gallery.templates("person 0")] == ["k0-001"]
+    assert made.gallery.search(rows[:1], 1)[0][0].template_id != "k0-000"
+    assert made.gallery.audit()[-1].action == "forget"
+
+
+def test_many_templates_at_once(made: Made) -> None:
+    rows = units(2500)
+    names = [f"p{number % 7}" for number in range(2500)]
+    keys = [f"k{number:04}" for number in range(2500)]
+    assert made.gallery.enroll_many(names, rows, keys=keys, consent="yes", expires=4e9) == keys
+    assert made.gallery.enroll_many(names, rows, keys=keys, consent="yes", expires=4e9) == keys
+    assert made.gallery.size() == 2500
+    found = made.gallery.search(rows[::500], 1)
+    assert [candidates[0].template_id for candidates in found] == keys[::500]
+    assert [entry.detail for entry in made.gallery.audit()] == ["2500 templates"]
+    assert len(set(made.gallery.enroll_many(["new"] * 3, units(3, 5)))) == 3
+    for act in (
+        lambda: made.gallery.enroll_many(["a"], units(2)),
+        lambda: made.gallery.enroll_many(["a", "b"], units(2), keys=["x"]),
+        lambda: made.gallery.enroll_many(["a", ""], units(2)),
+        lambda: made.gallery.enroll_many(["a", "b"], 2 * units(2)),
+    ):
+        with pytest.raises(ValueError, match=r"expected as many|subjects\[1\]|unit vectors"):
+            act()
+    assert made.gallery.size() == 2503
 
 
 def test_filter(made: Made) -> None:

@@ -13,6 +13,7 @@ from hypersphere.core import Failure
 from hypersphere.recognition.gallery import Damage, Gallery, GalleryUnavailable, open_gallery, server_gallery
 from hypersphere.recognition.gallery import milvus as milvus_gallery
 from hypersphere.recognition.gallery import postgres as postgres_gallery
+from hypersphere.recognition.gallery.addresses import without_password
 from hypersphere.recognition.gallery.rescoring import Near, exact_top
 from hypersphere.recognition.gallery.stored_template import Record, packed
 from tests.recognition.gallery.people import CONTRACT, DIM, units
@@ -218,3 +219,28 @@ def test_an_index_that_misses_is_not_used(server: Server, monkeypatch: pytest.Mo
         monkeypatch.undo()
         assert gallery.info().index == "exact"
         assert gallery.search(rows[:1], 1)[0][0].template_id == "00000"
+
+
+@pytest.mark.parametrize(
+    ("address", "shown"),
+    [
+        ("postgresql://ada:secret@db/people#x", "postgresql://ada:***@db/people#x"),
+        ("postgresql://ada:se@cret@db:5432/people", "postgresql://ada:***@db:5432/people"),
+        ("postgresql://ada:se#cret@db/people", "postgresql://ada:***@db/people"),
+        ("postgresql://ada:secret", "postgresql://ada:***"),
+        ("postgresql://ada@db/x?password=secret&sslmode=require", "postgresql://ada@db/x?password=***&sslmode=require"),
+        ("postgresql://ada@db/people?PASSWORD=secret#x", "postgresql://ada@db/people?PASSWORD=***#x"),
+        ("milvus://root:secret@[::1", "milvus://root:***@[::1"),
+        ("postgresql://db:5432/people", "postgresql://db:5432/people"),
+        ("people.db", "people.db"),
+    ],
+)  # fmt: skip
+def test_no_password_is_shown(address: str, shown: str) -> None:
+    assert without_password(address) == shown
+
+
+@pytest.mark.parametrize("address", ["postgresql://ada:se#cret@db/people", "postgresql://ada:se/cret@db/people"])
+def test_an_address_that_cannot_be_read_shows_no_password(address: str) -> None:
+    with pytest.raises((ValueError, Failure), match=r"ada:\*\*\*@db") as refused:
+        open_gallery(address)
+    assert "cret" not in str(refused.value)

@@ -1,5 +1,6 @@
 """The SQLite gallery under faults: kills, flipped bits, a full disk, files that are none, people who are forgotten."""
 
+import dataclasses
 import multiprocessing
 import os
 import pickle
@@ -9,6 +10,7 @@ import sqlite3
 import stat
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -21,6 +23,7 @@ from hypersphere.recognition.gallery import (
     Damage,
     Gallery,
     GalleryDamaged,
+    GalleryMismatch,
     GalleryUnavailable,
     open_gallery,
     restore_gallery,
@@ -213,6 +216,49 @@ def test_a_writer_that_does_not_end_is_not_waited_for_for_ever(gallery: Gallery,
     other.close()
     gallery.enroll("Bob", units(2)[1])
     assert gallery.info().size == 2
+
+
+def test_nobody_who_reads_waits_for_a_writer(gallery: Gallery, path: Path) -> None:
+    """A process-wide lock was held through the wait for another process, so that searches stood still for 20 s."""
+    gallery.enroll("Ada", units(1)[0])
+    other = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
+    other.execute("BEGIN IMMEDIATE")
+    waiting = threading.Thread(target=gallery.enroll, args=("Bob", units(2)[1]))
+    waiting.start()
+    assert gallery.search(units(1), 1)[0][0].subject == "Ada"
+    assert (gallery.size(), gallery.info().subjects, gallery.verify()) == (1, 1, [])
+    assert waiting.is_alive(), "the writer waits all the time"
+    other.execute("ROLLBACK")
+    other.close()
+    waiting.join()
+    assert gallery.subjects() == ["Ada", "Bob"]
+
+
+def test_a_backup_takes_the_place_of_what_an_open_gallery_holds(gallery: Gallery, path: Path, tmp_path: Path) -> None:
+    """A file put in its place needed a restart of every service that had the old one open."""
+    rows = units(5)
+    for number in range(3):
+        gallery.enroll(f"p{number}", rows[number], key=f"k{number}")
+    gallery.backup(tmp_path / "copy.db")
+    gallery.forget("p0")
+    gallery.enroll("new", rows[4])
+    with opened(path) as service:
+        assert service.search(rows[4:], 1)[0][0].subject == "new"
+        assert restore_gallery(tmp_path / "copy.db", path, replace=True) == 3
+        assert service.subjects() == ["p0", "p1", "p2"]
+        assert service.search(rows[:1], 1)[0][0].template_id == "k0"
+        assert service.verify() == []
+        assert [entry.action for entry in service.audit()][-1] == "restore"
+    assert packed(rows[4]) not in files_of(path)
+
+
+def test_a_backup_of_another_contract_takes_nobodys_place(gallery: Gallery, path: Path, tmp_path: Path) -> None:
+    gallery.enroll("Ada", units(1)[0])
+    with open_gallery(tmp_path / "other.db", contract=dataclasses.replace(CONTRACT, flip="sum"), create=True) as other:
+        other.enroll("Bob", units(1)[0])
+    with pytest.raises(GalleryMismatch):
+        restore_gallery(tmp_path / "other.db", path, replace=True)
+    assert gallery.subjects() == ["Ada"]
 
 
 def test_a_failed_transaction_changes_nothing(gallery: Gallery) -> None:

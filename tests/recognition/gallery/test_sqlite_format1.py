@@ -8,7 +8,7 @@ import pytest
 
 from hypersphere.core import Failure
 from hypersphere.recognition.gallery import open_gallery, restore_gallery
-from hypersphere.recognition.gallery.driver import settings_row
+from hypersphere.recognition.gallery.gallery_settings import settings_row
 from hypersphere.recognition.gallery.stored_template import Record, audit_digest, packed
 from tests.recognition.gallery.people import CONTRACT, units
 

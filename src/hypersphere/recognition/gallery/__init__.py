@@ -12,9 +12,9 @@ from hypersphere.recognition.gallery.driver import (
     GalleryMismatch,
     GalleryUnavailable,
     IndexCheck,
-    contract_digest,
 )
 from hypersphere.recognition.gallery.exact_search import ExactSearch
+from hypersphere.recognition.gallery.gallery_settings import contract_digest
 
 __all__ = [
     "AuditEntry",

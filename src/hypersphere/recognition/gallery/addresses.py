@@ -5,12 +5,13 @@ from __future__ import annotations
 import os
 import re
 from pathlib import Path
-from urllib.parse import unquote, urlsplit, urlunsplit
+from urllib.parse import unquote, urlsplit
 
 from hypersphere.core import refuse_existing
 from hypersphere.models import Contract
 from hypersphere.recognition.gallery.backup import Source, check_backup, copy_records, write_backup
-from hypersphere.recognition.gallery.driver import Gallery, check_contract
+from hypersphere.recognition.gallery.driver import Gallery
+from hypersphere.recognition.gallery.gallery_settings import check_contract
 from hypersphere.recognition.gallery.milvus import MilvusGallery
 from hypersphere.recognition.gallery.postgres import PostgresGallery
 from hypersphere.recognition.gallery.sqlite import SqliteGallery
@@ -55,8 +56,9 @@ def open_gallery(address: str | os.PathLike[str], *, contract: Contract | None =
         return SqliteGallery(Path(address), contract, create=create)
     shown = without_password(os.fspath(address))
     if engine == "postgres":
-        server, _, name = os.fspath(address).partition("#")
-        return PostgresGallery(server, check_name(name or "people"), shown, contract, create=create)
+        access, at, place = os.fspath(address).rpartition("@")  # a password may have any sign
+        place, _, name = place.partition("#")
+        return PostgresGallery(access + at + place, check_name(name or "people"), shown, contract, create=create)
     host, port, name, token = _milvus_parts(os.fspath(address), shown)
     return MilvusGallery(host, port, check_name(name), shown, token=token, contract=contract, create=create)
 
@@ -67,20 +69,29 @@ def check_gallery(address: str | os.PathLike[str]) -> None:
         SqliteGallery(Path(address), None).close()
 
 
-def restore_gallery(path: str | os.PathLike[str], address: str | os.PathLike[str]) -> int:
+def restore_gallery(path: str | os.PathLike[str], address: str | os.PathLike[str], *, replace: bool = False) -> int:
     """Make a new gallery from a backup, of any engine; returns how many records it holds.
 
     A SQLite gallery appears whole or not at all; so do the records in PostgreSQL.
+
+    Args:
+        path: of the backup.
+        address: of the gallery.
+        replace: put the records in the place of all that a SQLite gallery holds, in one transaction: services that
+            have it open go on with them.
     """
     file = Path(path)
     if file.exists() and is_format_one(file):
-        return _restore(FormatOneFile(file), address)
+        return _restore(FormatOneFile(file), address, replace)
     with SqliteGallery(file, None, unsealed=True) as source:
         check_backup(source)
-        return _restore(source, address)
+        return _restore(source, address, replace)
 
 
-def _restore(source: Source, address: str | os.PathLike[str]) -> int:
+def _restore(source: Source, address: str | os.PathLike[str], replace: bool) -> int:
+    if replace:
+        with open_gallery(address, contract=source.stored_contract) as target:
+            return target.replace_with(source.records())
     if engine_of(address) == "sqlite":
         refuse_existing(Path(address))
         return write_backup(source, address)
@@ -122,8 +133,8 @@ def check_name(name: str) -> str:
 
 
 def without_password(address: str) -> str:
-    """An address as it may be shown."""
-    parts = urlsplit(address)
-    if parts.password is None:
-        return address
-    return urlunsplit(parts._replace(netloc=f"{parts.username}:***@{parts.netloc.rpartition('@')[2]}"))
+    """An address as it may be shown, also where a password makes it one that cannot be read."""
+    shown = re.sub(r"(://[^/:@]*):.*@", r"\1:***@", address)
+    if "://" in address and "@" not in address:
+        shown = re.sub(r"(://[^/:?]*):(?!\d{1,5}([/?#]|$)).*", r"\1:***", shown)
+    return re.sub(r"(?i)(password=)[^&#]*", r"\1***", shown)

@@ -14,8 +14,8 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from hypersphere.core import Failure, check_integer, digest, parse_json
-from hypersphere.models.contract import Contract, parse_contract
+from hypersphere.core import Failure, check_integer
+from hypersphere.models.contract import Contract
 from hypersphere.recognition.gallery.stored_template import (
     Record,
     as_json,
@@ -24,7 +24,6 @@ from hypersphere.recognition.gallery.stored_template import (
     check_vectors,
     check_words,
     packed,
-    text_digest,
 )
 
 
@@ -200,6 +199,40 @@ class Gallery(ABC):
         self.store([record], "enroll")
         return record.id
 
+    def enroll_many(
+        self,
+        subjects: Sequence[str],
+        templates: NDArray[np.float32],
+        *,
+        keys: Sequence[str] | None = None,
+        consent: str = "",
+        expires: float | None = None,
+    ) -> list[str]:
+        """Store many templates at once, all or none in SQLite and PostgreSQL, and return their ids.
+
+        Args:
+            subjects: whose each is.
+            templates: (n, dim), unit vectors.
+            keys: idempotency keys; see `enroll`.
+            consent, expires: of each; see `enroll`.
+        """
+        self._check_use()
+        rows = check_vectors("templates", templates, self.dim).astype("<f2")
+        now, size = time.time(), len(rows)
+        names = [check_words(f"subjects[{place}]", name) for place, name in enumerate(subjects)]
+        ids = [new_id(now) for _ in names] if keys is None else [check_words("keys", key) for key in keys]
+        if not len(names) == len(ids) == size:
+            raise ValueError(f"{size} templates, {len(names)} subjects and {len(ids)} keys; expected as many of each")
+        words, end = check_words("consent", consent, longest=1000, least=0), check_time("expires", expires)
+        self.store(
+            (
+                Record(id=key, subject=name, vector=row.tobytes(), consent=words, enrolled=now, expires=end)
+                for key, name, row in zip(ids, names, rows, strict=True)
+            ),
+            "enroll",
+        )
+        return ids
+
     def search(
         self, probes: NDArray[np.float32], k: int = 10, *, where: Mapping[str, str] | None = None
     ) -> list[list[Candidate]]:
@@ -235,6 +268,21 @@ class Gallery(ABC):
     @abstractmethod
     def forget(self, subject: str) -> int:
         """Remove all templates of a subject; return how many there were."""
+
+    @abstractmethod
+    def templates(self, subject: str) -> list[Record]:
+        """All templates of a subject that are stored, expired ones included, by rising id."""
+
+    @abstractmethod
+    def forget_template(self, template_id: str) -> bool:
+        """Remove one template; return whether there was one of this id."""
+
+    def replace_with(self, records: Iterable[Record]) -> int:
+        """Put records in the place of all that the gallery holds, in one transaction; return how many there are.
+
+        Whoever has the gallery open goes on with them. Its audit trail is kept.
+        """
+        raise ValueError(f"{self.address}: {self.engine} cannot replace what it holds; restore into a new gallery")
 
     @abstractmethod
     def purge(self) -> int:
@@ -319,44 +367,3 @@ def stored_entry(action: str, count: int, last: Record) -> AuditEntry:
 def new_id(now: float) -> str:
     """A new template id, 32 hexadecimal digits: microseconds since 1970, then chance."""
     return f"{int(now * 1e6):016x}{secrets.token_hex(8)}"
-
-
-def contract_digest(contract: Contract) -> str:
-    """The digest of a whole contract, weights and preprocessing: what two embeddings must share to be compared."""
-    return digest(contract)
-
-
-def check_contract(contract: Contract) -> Contract:
-    """The contract must say how wide embeddings are and which weights make them."""
-    if not contract.width or not contract.digest:
-        raise ValueError("contract: a gallery needs one with dim and digest, as `load_model(...).contract` has them")
-    return contract
-
-
-def settings_row(contract: Contract, **more: str) -> tuple[str, bytes]:
-    """What a new gallery stores of itself, as JSON, and its digest."""
-    document = {"contract": contract.table(), "digest": contract_digest(contract), "created": time.time(), **more}
-    text = json.dumps(document, sort_keys=True)
-    return text, text_digest(text)
-
-
-def read_settings(rows: Sequence[Sequence[Any]], address: str) -> Contract:
-    """The contract that a gallery stores.
-
-    Args:
-        rows: of its settings; there is one, with what `settings_row` made.
-        address: for messages.
-
-    Raises:
-        GalleryDamaged: it is not what was written.
-    """
-    damaged = GalleryDamaged(f"{address}: its settings are damaged; restore a backup")
-    if len(rows) != 1 or not isinstance(rows[0][0], str) or text_digest(rows[0][0]) != bytes(rows[0][1]):
-        raise damaged
-    document = parse_json(rows[0][0], f"{address}: settings")
-    if not isinstance(document, dict) or not isinstance(document.get("contract"), dict):
-        raise damaged
-    contract = parse_contract(json.dumps(document["contract"]), address)
-    if contract_digest(contract) != document.get("digest") or not contract.width:
-        raise damaged
-    return contract

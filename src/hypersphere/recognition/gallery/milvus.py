@@ -24,15 +24,14 @@ from hypersphere.recognition.gallery.driver import (
     GalleryInfo,
     GalleryUnavailable,
     IndexCheck,
-    contract_digest,
     new_id,
-    settings_row,
     stored_entry,
 )
+from hypersphere.recognition.gallery.gallery_settings import contract_digest, settings_row
 from hypersphere.recognition.gallery.milvus_rows import as_entry, as_record, as_row, tag_key, text_key, trail_row
 from hypersphere.recognition.gallery.rescoring import Near, exact_top
 from hypersphere.recognition.gallery.server_gallery import ServerGallery, read_check
-from hypersphere.recognition.gallery.stored_template import Record, audit_digest
+from hypersphere.recognition.gallery.stored_template import Record, audit_digest, spellings
 
 _CONNECT_SECONDS = 1.0
 _PING = {"grpc.keepalive_time_ms": 330_000}
@@ -130,7 +129,18 @@ class MilvusGallery(ServerGallery):
 
     def forget(self, subject: str) -> int:
         """See `Gallery.forget`. Milvus frees the space of removed rows later, when it compacts its segments."""
-        return self._remove(f'subject == "{text_key(subject)}"', "forget", subject)
+        return self._remove(_of_subject(subject), "forget", subject)
+
+    def forget_template(self, template_id: str) -> bool:
+        """See `Gallery.forget_template`."""
+        return bool(self._remove(f'id == "{text_key(template_id)}"', "forget", template_id))
+
+    def templates(self, subject: str) -> list[Record]:
+        """See `Gallery.templates`."""
+        with self._session() as client:
+            rows = self._stream(client, self._name, f"damaged == false and {_of_subject(subject)}", list(_WANTED))
+            records = [record for row in rows if (record := as_record(row)) is not None]
+        return sorted(records, key=lambda record: record.id)
 
     def purge(self) -> int:
         """See `Gallery.purge`; quarantined rows go too."""
@@ -361,6 +371,10 @@ class MilvusGallery(ServerGallery):
             for name in (self._trail, self._name):
                 client.load_collection(name)
         return client
+
+
+def _of_subject(subject: str) -> str:
+    return f"subject in {json.dumps([text_key(name) for name in spellings(subject)])}"
 
 
 @contextmanager

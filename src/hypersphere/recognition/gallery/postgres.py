@@ -21,10 +21,9 @@ from hypersphere.recognition.gallery.driver import (
     GalleryInfo,
     GalleryUnavailable,
     IndexCheck,
-    contract_digest,
-    settings_row,
     stored_entry,
 )
+from hypersphere.recognition.gallery.gallery_settings import contract_digest, settings_row
 from hypersphere.recognition.gallery.postgres_rows import (
     COLUMNS,
     READ,
@@ -37,7 +36,7 @@ from hypersphere.recognition.gallery.postgres_rows import (
 )
 from hypersphere.recognition.gallery.rescoring import Near, exact_top
 from hypersphere.recognition.gallery.server_gallery import ServerGallery, read_check
-from hypersphere.recognition.gallery.stored_template import Record, as_json, audit_digest
+from hypersphere.recognition.gallery.stored_template import Record, as_json, audit_digest, spellings
 
 _BATCH = 1000
 _CONNECT_SECONDS = 2
@@ -127,7 +126,18 @@ class PostgresGallery(ServerGallery):
 
     def forget(self, subject: str) -> int:
         """See `Gallery.forget`. PostgreSQL overwrites the rows' space later, and its log holds them for a while."""
-        return self._remove("subject = %s", (subject,), "forget", subject)
+        return self._remove("subject = ANY(%s)", (spellings(subject),), "forget", subject)
+
+    def forget_template(self, template_id: str) -> bool:
+        """See `Gallery.forget_template`."""
+        return bool(self._remove("id = %s", (template_id,), "forget", template_id))
+
+    def templates(self, subject: str) -> list[Record]:
+        """See `Gallery.templates`."""
+        query = f"SELECT {READ} FROM {self._name}.templates WHERE subject = ANY(%s) ORDER BY id"
+        with self._session() as sql:
+            rows = sql.execute(query, (spellings(subject),)).fetchall()
+        return [record for row in rows if (record := self._record(row)) is not None]
 
     def purge(self) -> int:
         """See `Gallery.purge`; quarantined rows go too."""
@@ -340,6 +350,13 @@ class PostgresGallery(ServerGallery):
         """Let errors of the connection be those of galleries."""
         try:
             yield
+        except self._psycopg.ProgrammingError as error:
+            if self._client is not None:
+                raise
+            # What libpq says of it may quote a part of the password.
+            raise ValueError(
+                f"{self._shown}: no address of PostgreSQL; expected postgresql://user@host/database#name"
+            ) from error
         except (self._psycopg.OperationalError, self._psycopg.InterfaceError) as error:
             raise GalleryUnavailable(f"{self._shown}: PostgreSQL does not answer ({_words(error)})") from error
 

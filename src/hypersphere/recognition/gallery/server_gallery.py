@@ -13,7 +13,8 @@ from numpy.typing import NDArray
 
 from hypersphere.core import Failure, build, parse_json
 from hypersphere.models import Contract
-from hypersphere.recognition.gallery.driver import AuditEntry, Candidate, Gallery, IndexCheck, read_settings
+from hypersphere.recognition.gallery.driver import AuditEntry, Candidate, Gallery, IndexCheck
+from hypersphere.recognition.gallery.gallery_settings import read_settings
 from hypersphere.recognition.gallery.stored_template import check_vectors
 
 LEAST_PROBES = 1000

@@ -25,10 +25,11 @@ from hypersphere.recognition.gallery.driver import (
     GalleryDamaged,
     GalleryInfo,
     GalleryUnavailable,
-    contract_digest,
     stored_entry,
 )
-from hypersphere.recognition.gallery.seals import MODULUS, SEAL_BYTES, sum_of
+from hypersphere.recognition.gallery.gallery_settings import contract_digest
+from hypersphere.recognition.gallery.seals import MODULUS, sum_of
+from hypersphere.recognition.gallery.sqlite_audit import damaged_entries, read_entries
 from hypersphere.recognition.gallery.sqlite_change import Change
 from hypersphere.recognition.gallery.sqlite_file import (
     COLUMNS,
@@ -42,7 +43,7 @@ from hypersphere.recognition.gallery.sqlite_file import (
 )
 from hypersphere.recognition.gallery.sqlite_memory import Memory, shown
 from hypersphere.recognition.gallery.sqlite_state import State, read_state
-from hypersphere.recognition.gallery.stored_template import Record
+from hypersphere.recognition.gallery.stored_template import Record, spellings
 
 _ERASE_WAIT = 5.0
 """Seconds to wait for readers until the log can be emptied after a removal."""
@@ -111,7 +112,44 @@ class SqliteGallery(Gallery):
 
         Whose a row in quarantine was is not certain, so that all of them go, too.
         """
-        return self._remove("forget", subject, lambda memory: memory.of_subject(subject))
+        names = spellings(subject)
+        return self._remove("forget", subject, lambda memory: [n for name in names for n in memory.of_subject(name)])
+
+    def forget_template(self, template_id: str) -> bool:
+        """See `Gallery.forget_template`."""
+        with self._reading() as sql:
+            # The index may be damaged: where it has none, the table itself is asked.
+            for table in ("templates", "templates NOT INDEXED"):
+                row = sql.execute(f"SELECT seq, subject FROM {table} WHERE id = ?", (template_id,)).fetchone()
+                if row is not None:
+                    break
+        if row is None:
+            return False
+        number, subject = row[0], text_of(row[1])
+        return bool(
+            self._remove("forget", subject, lambda memory: [n for n in memory.of_subject(subject) if n == number])
+        )
+
+    def templates(self, subject: str) -> list[Record]:
+        """See `Gallery.templates`."""
+        with self._reading() as sql:
+            memory = self._refreshed(sql)
+            records = self._read(sql, [n for name in spellings(subject) for n in memory.of_subject(name)])
+        return sorted(records, key=lambda record: record.id)
+
+    def replace_with(self, records: Iterable[Record]) -> int:
+        """See `Gallery.replace_with`."""
+        with self._writing() as change:
+            with self._reading() as sql:
+                numbers = self._refreshed(sql).numbers_of_all()
+            for number in numbers:
+                change.remove(number)
+            change.sql.execute("DELETE FROM quarantine")
+            count, _ = change.insert(records)
+            words = f"{counted(count, 'template')} in the place of {len(numbers):,}"
+            change.note([AuditEntry(time.time(), "restore", "", words)])
+        self.empty_log()
+        return count
 
     def purge(self) -> int:
         """See `Gallery.purge`; quarantined rows go too."""
@@ -166,7 +204,7 @@ class SqliteGallery(Gallery):
                     damaged.append((row[0], shown(row[1])))
                 else:
                     total, whole = (total + sum_of([share])) % MODULUS, whole + 1
-            found = [Damage("template", name) for _, name in damaged] + self._damaged_entries(sql, state)
+            found = [Damage("template", name) for _, name in damaged] + damaged_entries(sql, state, self._seals)
         lost = (state.total - total) % MODULUS
         if whole + len(damaged) != state.templates or (lost and not damaged):
             raise GalleryDamaged(
@@ -205,8 +243,7 @@ class SqliteGallery(Gallery):
     def audit(self) -> list[AuditEntry]:
         """See `Gallery.audit`."""
         with self._reading() as sql:
-            rows = sql.execute("SELECT time, action, subject, detail FROM audit ORDER BY n").fetchall()
-        return [_entry(row) for row in rows]
+            return read_entries(sql)
 
     def note(self, entries: Iterable[AuditEntry]) -> None:
         """See `Gallery.note`."""
@@ -293,18 +330,6 @@ class SqliteGallery(Gallery):
             records.append(record_of(row))
         return records
 
-    def _damaged_entries(self, sql: sqlite3.Connection, state: State) -> list[Damage]:
-        """Entries of the audit trail that are not as they were written, or that lack the one before them."""
-        found, before, count = [], bytes(SEAL_BYTES), 0
-        for n, *values, seal in sql.execute("SELECT n, time, action, subject, detail, digest FROM audit ORDER BY n"):
-            count += 1
-            if self._seals.entry(n, before, tuple(map(_plain, values))) != seal:
-                found.append(Damage("audit", str(n)))
-            before = seal if type(seal) is bytes else b""
-        if (count, before) != (state.entries, state.head):
-            found.append(Damage("audit", f"end ({count} of {state.entries} entries)"))
-        return found
-
     @contextmanager
     def _snapshot(self) -> Iterator[sqlite3.Connection]:
         """A connection of its own, in a transaction: whoever reads everything keeps nobody else waiting."""
@@ -352,11 +377,3 @@ def _structure(sql: sqlite3.Connection) -> str:
     """What SQLite says of the structure of the file: `ok`, or the first thing that is wrong."""
     words = sql.execute("PRAGMA integrity_check(1)").fetchone()[0]
     return text_of(words) if isinstance(words, bytearray) else str(words)
-
-
-def _plain(value: object) -> object:
-    return text_of(value) if isinstance(value, bytearray) else value
-
-
-def _entry(row: tuple[object, ...]) -> AuditEntry:
-    return AuditEntry(*map(_plain, row))  # type: ignore[arg-type]

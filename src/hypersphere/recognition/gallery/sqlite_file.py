@@ -11,7 +11,8 @@ from typing import Any
 
 from hypersphere.core import make_folders, naming_file, parse_json, partial_name, sync_file, sync_folder
 from hypersphere.models import Contract
-from hypersphere.recognition.gallery.driver import GalleryDamaged, GalleryUnavailable, read_settings, settings_row
+from hypersphere.recognition.gallery.driver import GalleryDamaged, GalleryUnavailable
+from hypersphere.recognition.gallery.gallery_settings import read_settings, settings_row
 from hypersphere.recognition.gallery.seals import KEY_FILE, Seals, read_secret, secret_name
 from hypersphere.recognition.gallery.sqlite_log import check_log
 from hypersphere.recognition.gallery.sqlite_state import State, write_state

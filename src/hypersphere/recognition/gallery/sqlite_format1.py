@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import sqlite3
+import unicodedata
 from collections.abc import Iterator
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 
 from hypersphere.core import Failure
-from hypersphere.recognition.gallery.driver import AuditEntry, read_settings
+from hypersphere.recognition.gallery.driver import AuditEntry
+from hypersphere.recognition.gallery.gallery_settings import read_settings
 from hypersphere.recognition.gallery.sqlite_file import APPLICATION, naming_errors, record_of, text_of
 from hypersphere.recognition.gallery.stored_template import Record, audit_digest
 
@@ -41,7 +44,7 @@ class FormatOneFile:
                 record = record_of(row)
                 if record.digest != row[-1] or len(record.vector) != 2 * self.stored_contract.width:
                     raise Failure(f"{self.address}: the template {record.id!r} is damaged; restore another backup")
-                yield record
+                yield replace(record, subject=unicodedata.normalize("NFC", record.subject))
 
     def audit(self) -> list[AuditEntry]:
         """The audit trail, oldest first."""

@@ -87,6 +87,10 @@ class Memory:
         """The sequence numbers of a person's templates."""
         return self._numbers_where(self._rows["subject"][: self._size] == self._subjects.known.get(subject, -1))
 
+    def numbers_of_all(self) -> list[int]:
+        """The sequence numbers of all templates."""
+        return self._numbers_where(self._alive[: self._size])
+
     def expired(self, now: float) -> list[int]:
         """The sequence numbers of templates that have expired."""
         return self._numbers_where(self._rows["expires"][: self._size] <= now)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import struct
+import unicodedata
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -82,10 +83,20 @@ def template_bytes(
 
 
 def check_words(name: str, value: Any, *, longest: int = _NAME_LENGTH, least: int = 1) -> str:
-    """`value` must be printable text of `least` to `longest` characters."""
+    """`value` must be printable text of `least` to `longest` characters, and not of spaces alone; returns it as NFC.
+
+    So a name is one name, whether a keyboard composes its accents (NFC) or a file system takes them apart (NFD).
+    """
     if not isinstance(value, str) or not least <= len(value) <= longest or not value.isprintable():
         raise ValueError(f"{name}={value!r:.80} must be printable text of {least} to {longest} characters")
-    return value
+    if value.isspace():
+        raise ValueError(f"{name}={value!r:.80} is blank")
+    return unicodedata.normalize("NFC", value)
+
+
+def spellings(name: str) -> list[str]:
+    """A name as it is, with accents composed, and apart, as earlier versions stored it."""
+    return sorted({name, *(unicodedata.normalize(form, name) for form in ("NFC", "NFD"))})
 
 
 def check_metadata(name: str, values: Mapping[str, str] | None) -> dict[str, str]:
