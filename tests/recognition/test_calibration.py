@@ -140,3 +140,24 @@ def test_too_few_pairs() -> None:
     about = CalibrationSet(people="two", digest="", images=4)
     with pytest.raises(ValueError, match="4 pairs of different people are too few"):
         calibrate_scores([0.9, 0.8, 0.1, 0.2, 0.1, 0.3], [0, 1, 0, 0, 0, 0], [0, 1, 1, 1, 1, 1], CONTRACT, about)
+
+
+@pytest.mark.parametrize("fpir", [0.2, 0.1, 0.05])
+@pytest.mark.parametrize("size", [600, 5_000])
+def test_a_gallery_that_is_too_large_is_told_what_is_supported(fpir: float, size: int) -> None:
+    made = calibrated()
+    with pytest.raises(ValueError, match=r"pairs support: up to .* templates are; ask for fpir=") as refused:
+        made.search_at(fpir, size)
+    largest = made.largest_gallery(fpir)
+    assert f"up to {largest:,} templates" in str(refused.value)
+    assert made.search_at(fpir, largest).fpir <= fpir
+    with pytest.raises(ValueError, match="pairs support"):
+        made.search_at(fpir, largest + 1)
+    offered = float(str(refused.value).rpartition("fpir=")[2].partition(",")[0])
+    assert fpir < offered <= 1
+    assert made.search_at(offered, size).fpir <= offered
+
+
+def test_no_rate_is_offered_where_none_is_supported() -> None:
+    with pytest.raises(ValueError, match="templates are; calibrate on more people"):
+        calibrated().search_at(0.2, 1_000_000)

@@ -13,6 +13,7 @@ from PIL import Image as Pillow
 import hypersphere as hs
 from hypersphere.data import Image, encode
 from hypersphere.recognition import (
+    Calibration,
     DegenerateLandmarks,
     Face,
     FaceCountError,
@@ -224,3 +225,15 @@ def test_the_default_gallery(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) ->
     monkeypatch.delenv("XDG_DATA_HOME")
     monkeypatch.setenv("HOME", str(tmp_path))
     assert default_gallery() == tmp_path / ".local" / "share" / "hypersphere" / "gallery.db"
+
+
+def test_enrolment_warns_before_searches_are_refused(
+    starter: hs.Embedder, crops: list[Image], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The starter's calibration supported 12,669 templates; the next one turned every search into an error."""
+    monkeypatch.setattr(Calibration, "largest_gallery", lambda *_: 5)
+    with recognizer(starter, gallery=str(tmp_path / "people.db")) as made:
+        for number in range(3):
+            made.enroll(f"p{number}", crops[number])
+        with pytest.warns(RuntimeWarning, match=r"4 templates; beyond 5 .* supports no search at fpir=0.01"):
+            made.enroll("p3", crops[3])

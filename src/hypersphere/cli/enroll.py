@@ -103,7 +103,8 @@ def run_enroll(options: argparse.Namespace) -> Results:
         found = recognizer.gallery.enroll(
             options.name, template, key=options.key, consent=options.consent, expires=expires
         )
-        size = recognizer.gallery.info().size
+        size = recognizer.gallery.stored()
+        recognizer.warn_of_size()
     photos, templates = counted(len(options.photos), "photo"), counted(size, "template")
     print(f"{options.name}: template {found} of {photos}, in {address} ({templates})")
     return Results({"subject": options.name, "template": found, "photos": options.photos, "gallery": address})

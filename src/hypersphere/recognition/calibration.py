@@ -120,6 +120,19 @@ class Calibration:
         """An upper bound of the false-match rate of a threshold at a score, at least 3 / pairs (the rule of 3)."""
         return max(self.curve.fmr_at(score), 3 / self.table.impostors)
 
+    def largest_gallery(self, fpir: float) -> int:
+        """How many templates a gallery may have for searches at this FPIR.
+
+        Example:
+            >>> starter = load_calibration("starter")
+            >>> starter.search_at(1e-2, starter.largest_gallery(1e-2)).extrapolated
+            True
+        """
+        check_range("fpir", fpir, 1e-12, 1.0)
+        measured = [row.gallery_size for row in self.searches if row.fpir <= fpir * (1 + 1e-9)]
+        size = math.log1p(-min(fpir, 1 - 1e-12)) / math.log1p(-3 / self.table.impostors)
+        return max(0, math.floor(size * (1 + 1e-12)), *measured)
+
     def search_at(self, fpir: float, gallery_size: int) -> SearchThreshold:
         """The threshold of a search among `gallery_size` templates with at most this FPIR.
 
@@ -140,10 +153,14 @@ class Calibration:
         fmr = -math.expm1(math.log1p(-min(fpir, 1 - 1e-12)) / size)
         taken = math.floor(fmr * self.table.impostors * (1 + 1e-12))
         if taken < 3:
+            least = -math.expm1(size * math.log1p(-3 / self.table.impostors))
+            digits = 1 - math.floor(math.log10(least))
+            offered = math.ceil(least * 10**digits) / 10**digits
             raise ValueError(
                 f"fpir={fpir:g} in a gallery of {size:,} needs a false-match rate of {fmr:.1e} for each comparison, "
-                f"below {3 / self.table.impostors:.1e}, the smallest that {self.table.impostors:,} pairs support; ask "
-                "for a higher fpir, or calibrate on more people"
+                f"below {3 / self.table.impostors:.1e}, the smallest that {self.table.impostors:,} pairs support: up "
+                f"to {self.largest_gallery(fpir):,} templates are; {f'ask for fpir={offered:g}, or ' * (offered < 1)}"
+                "calibrate on more people"
             )
         place = max(k for k, rank in enumerate(self.tail_ranks) if rank <= taken + 1)
         threshold = SortedScores(np.array([self.tail_scores[place]], np.float32)).least_threshold(0)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -262,7 +263,20 @@ class Recognizer:
         Returns:
             the template's id.
         """
-        return self.gallery.enroll(name, self.template(photos), **options)
+        stored = self.gallery.enroll(name, self.template(photos), **options)
+        self.warn_of_size()
+        return stored
+
+    def warn_of_size(self, fpir: float = 1e-2) -> None:
+        """Warn if the gallery has four fifths of the templates that the calibration supports at a rate of searches."""
+        size, most = self.gallery.stored(), self.calibration.largest_gallery(fpir)
+        if size >= 0.8 * most:
+            warnings.warn(
+                f"{self.gallery.address}: {size:,} templates; beyond {most:,} this calibration supports no search at "
+                f"fpir={fpir:g}, the default: calibrate on more people, or search at a higher fpir",
+                RuntimeWarning,
+                stacklevel=3,
+            )
 
     def identify(
         self, photo: Photo, fpir: float = 1e-2, *, where: dict[str, str] | None = None

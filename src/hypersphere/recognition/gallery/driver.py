@@ -301,6 +301,10 @@ class Gallery(ABC):
     def size(self) -> int:
         """How many templates can match: neither expired nor quarantined."""
 
+    @abstractmethod
+    def stored(self) -> int:
+        """How many templates it holds, expired ones included, as the engine keeps it: PostgreSQL about, all at once."""
+
     def use_approximate(self, probes: NDArray[np.float32]) -> IndexCheck:
         """Build an approximate index, and search by it from now on if it misses at most one best match in a thousand.
 

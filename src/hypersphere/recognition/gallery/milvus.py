@@ -161,6 +161,11 @@ class MilvusGallery(ServerGallery):
         with self._session() as client:
             return self._count(client, f"damaged == false and expires > {time.time()!r}")
 
+    def stored(self) -> int:
+        """See `Gallery.stored`."""
+        with self._session() as client:
+            return self._count(client, "damaged == false")
+
     def info(self) -> GalleryInfo:
         """See `Gallery.info`: counts people by reading the names of all templates."""
         now = time.time()

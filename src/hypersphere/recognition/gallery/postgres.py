@@ -42,6 +42,8 @@ _BATCH = 1000
 _CONNECT_SECONDS = 2
 _STATEMENT_MS = 60_000
 _MOST = 1_000_000
+_COUNTED = 50_000
+"""Templates up to which they are counted when they are to be few."""
 
 
 class PostgresGallery(ServerGallery):
@@ -160,6 +162,15 @@ class PostgresGallery(ServerGallery):
         query = f"SELECT count(*) FROM {self._name}.templates WHERE expires IS NULL OR expires > %s"
         with self._session() as sql:
             return int(sql.execute(query, (time.time(),)).fetchone()[0])
+
+    def stored(self) -> int:
+        """See `Gallery.stored`: as of the last analysis, and counted where that is few."""
+        with self._session() as sql:
+            query = "SELECT reltuples FROM pg_class WHERE oid = to_regclass(%s)"
+            known = int(sql.execute(query, (f"{self._name}.templates",)).fetchone()[0])
+            if known > _COUNTED:
+                return known
+            return int(sql.execute(f"SELECT count(*) FROM {self._name}.templates").fetchone()[0])
 
     def info(self) -> GalleryInfo:
         """See `Gallery.info`."""

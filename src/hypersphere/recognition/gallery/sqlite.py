@@ -167,6 +167,11 @@ class SqliteGallery(Gallery):
             memory = self._refreshed(sql)
             return memory.state.templates - len(memory.expired(time.time()))
 
+    def stored(self) -> int:
+        """See `Gallery.stored`: the state says it."""
+        with self._reading() as sql:
+            return read_state(sql, self._seals, self.address).templates
+
     def info(self) -> GalleryInfo:
         """See `Gallery.info`."""
         now = time.time()
