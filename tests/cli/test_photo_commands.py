@@ -5,6 +5,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 
@@ -14,7 +15,8 @@ from hypersphere.data import encode, open_source, write_source
 from hypersphere.evaluation import embed_files
 from hypersphere.models import Contract, ModelCard, save_folder
 from hypersphere.pocket import PocketFaces
-from hypersphere.recognition import load_calibration, recognizer
+from hypersphere.recognition import calibration, load_calibration, recognizer
+from hypersphere.recognition.gallery import addresses
 from tests.recognition.drawn import drawn_photo
 from tests.recognition.test_recognizer import FACES, KnownFaces
 
@@ -47,6 +49,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture
 def here(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(folder)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(folder / "cache"))
     return folder
 
 
@@ -131,7 +134,10 @@ def test_verify_says_match_by_its_status(here: Path, capsys: Capture) -> None:
         ("verify one.png people", "people is a folder; expected a photo"),
         ("verify one.png one.png --model missing", "--model missing is missing"),
         ("verify one.png one.png --model album", "calibration.json is missing: the model was not calibrated"),
-        ("verify one.png one.png --calibration missing.json", "--calibration missing.json is missing"),
+        (
+            "verify one.png one.png --calibration missing.json",
+            "--calibration missing.json is missing; expected portraits",
+        ),
         ("verify one.png one.png --detector missing.onnx", "--detector missing.onnx is missing"),
         ("verify one.png one.png --fmr 1e-12", "1e-12"),
         ("enroll Ada one.png missing.jpg", "missing.jpg is missing"),
@@ -172,9 +178,15 @@ def test_verify_photos(here: Path, capsys: Capture, monkeypatch: pytest.MonkeyPa
     assert main(["verify", "one.png", "one.png", "--page", "page.html", "--device", "cpu"]) == 0
     out = capsys.readouterr().out
     assert "no --model: the starter model of the package" in out
-    assert "match at FMR 1e-03 [" in out
+    lines = out.splitlines()
+    assert lines[1] == "Probably the same person."
+    assert lines[2].startswith(
+        "At this setting about one pair of strangers in 1,000 would pass for one person, and about"
+    )
+    assert "  match at FMR 1e-03 [" in out
+    assert "for family albums: --calibration albums" in out
     assert "liveness is not checked" in out
-    assert "<h1>Match</h1>" in Path("page.html").read_text()
+    assert "<h1>Probably the same person</h1>" in Path("page.html").read_text()
     monkeypatch.setattr(recognizer, "load_detector", lambda _: KnownFaces(2))
     assert main(["verify", "one.png", "two.png", "--device", "cpu"]) == 2
     assert "one.png: 2 faces were found; expected one" in capsys.readouterr().err
@@ -203,7 +215,9 @@ def test_enrol_identify_forget(here: Path, capsys: Capture) -> None:
     for person in range(3):
         assert answer(capsys, "forget", f"person {person}", "--gallery", "people.db")[0] == 0
     assert main(["identify", "album/2.png", *options, "--device", "cpu"]) == 1
-    assert "no match at FPIR 1e-02 [" in capsys.readouterr().out
+    out = capsys.readouterr().out
+    assert "Nobody: the gallery is empty." in out
+    assert "no match at FPIR 1e-02 [" in out
     assert main(["forget", "person 1", "--gallery", "people.db"]) == 2
     assert "nobody is enrolled as 'person 1'" in capsys.readouterr().err
     assert main(["enroll", "x", "album/0.png", "--days", "-1", *options, "--device", "cpu"]) == 2
@@ -239,3 +253,124 @@ def test_cluster_names_what_it_leaves_out(here: Path, capsys: Capture, monkeypat
     monkeypatch.setattr(recognizer, "load_detector", lambda _: KnownFaces(0))
     assert main(["cluster", "album", "--device", "cpu"]) == 2
     assert "no face was found on any of 6 photos" in capsys.readouterr().err
+
+
+def test_find_lists_the_photos_of_a_person(here: Path, capsys: Capture) -> None:
+    words = ["find", "album/2.png", "album", "--aligned", "--fmr", "1e-1"]
+    status, document = answer(capsys, *words, "--out", "found.csv", "--page", "found.html")
+    assert status == 0
+    assert document["photos"][0] == "2.png"
+    scores = [face["score"] for face in document["faces"]]
+    assert scores == sorted(scores, reverse=True)
+    assert len(scores) == 6
+    assert [face["match"] for face in document["faces"]] == [
+        score >= document["threshold"]["threshold"] for score in scores
+    ]
+    rows = list(csv.DictReader(Path("found.csv").read_text().splitlines()))
+    assert {row["photo"]: float(row["score"]) for row in rows} == {
+        face["photo"]: pytest.approx(face["score"], abs=1e-4) for face in document["faces"]
+    }
+    assert f"<h1>Probably on {len(document['photos'])} of 6 photos</h1>" in Path("found.html").read_text()
+    assert main([*words, "--device", "cpu"]) == 0
+    out = capsys.readouterr().out
+    assert f"Probably on {len(document['photos'])} of 6 photos.\nAt this setting about one face of a stranger in" in out
+    assert "  1.000  2.png" in out
+    assert "of 6 faces expected, if all were strangers" in out
+
+
+def test_find_tells_nobody_by_its_status(here: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(recognizer, "load_detector", lambda _: KnownFaces(1))
+    Path("grey").mkdir()
+    Path("grey/1.png").write_bytes(encode(np.full((200, 200, 3), 127, np.uint8)))
+    status, document = answer(capsys, "find", "one.png", "grey", "two.png")
+    assert [Path(face["photo"]).name for face in document["faces"]] == ["two.png", "1.png"]
+    status, document = answer(capsys, "find", "one.png", "grey")
+    assert (status, document["photos"]) == (1, [])
+    assert document["sentence"].startswith("Probably on none of 1 photo. At this setting")
+    assert answer(capsys, "find", "one.png", "gone")[0] == 2
+    assert answer(capsys, "find", "gone.png", "grey")[0] == 2
+
+
+def test_identify_takes_folders_and_several_photos(here: Path, capsys: Capture) -> None:
+    options = ["--aligned", "--gallery", "several.db"]
+    for person in range(2):
+        photos = [f"album/{2 * person}.png", f"album/{2 * person + 1}.png"]
+        assert answer(capsys, "enroll", f"person {person}", *photos, *options)[0] == 0
+    assert main(["identify", "album", "--fpir", "0.1", *options, "--out", "who.csv", "--device", "cpu"]) == 0
+    out = capsys.readouterr().out
+    assert " of 6 on 6 photos recognised.\nAt this setting about one stranger in" in out
+    assert "  0.png: person 0 (" in out
+    assert list(csv.DictReader(Path("who.csv").read_text().splitlines()))[2]["name"] == "person 1"
+    status, document = answer(capsys, "identify", "album/0.png", "album/3.png", "--fpir", "0.1", *options)
+    assert status == 0
+    assert [face["candidates"][0]["subject"] for face in document["faces"]] == ["person 0", "person 1"]
+    assert document["photos"] == ["album/0.png", "album/3.png"]
+
+
+def test_identify_opens_the_gallery_and_the_calibration_once(
+    here: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    counts = {"gallery": 0, "calibration": 0}
+
+    def counting(name: str, function: Any) -> Any:
+        def counted(*values: Any, **named: Any) -> Any:
+            counts[name] += 1
+            return function(*values, **named)
+
+        return counted
+
+    options = ["--aligned", "--gallery", "once.db"]
+    assert answer(capsys, "enroll", "Ada", "album/0.png", *options)[0] == 0
+    for name, function in (("gallery", "SqliteGallery"), ("calibration", "read_calibrated")):
+        module = addresses if name == "gallery" else calibration
+        monkeypatch.setattr(module, function, counting(name, getattr(module, function)))
+    for words in (["identify", "album/0.png", "--fpir", "0.1"], ["enroll", "Ada", "album/1.png"]):
+        assert answer(capsys, *words, *options)[0] == 0
+        assert counts == {"gallery": 1, "calibration": 1}
+        counts.update(gallery=0, calibration=0)
+
+
+def test_gallery_list_names_who_is_enrolled(here: Path, capsys: Capture) -> None:
+    options = ["--aligned", "--gallery", "listed.db"]
+    assert answer(capsys, "enroll", "Grace", "album/0.png", *options)[0] == 0
+    for _ in range(2):
+        assert answer(capsys, "enroll", "Ada", "album/2.png", "--consent", "asked", "--days", "9", *options)[0] == 0
+    capsys.readouterr()
+    assert main(["gallery", "list", "listed.db"]) == 0
+    first, second = capsys.readouterr().out.splitlines()
+    assert first.startswith("Ada: 2 templates since 2")
+    assert ", until 2" in first
+    assert first.endswith(", consent: asked")
+    assert second.startswith("Grace: 1 template since 2")
+
+
+def test_a_second_rate_looks_at_no_photo_again(here: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch) -> None:
+    def look_again(*_: object) -> None:
+        raise ValueError("looked at again")
+
+    monkeypatch.setattr(recognizer, "load_detector", lambda _: KnownFaces(2))
+    Path("kept").mkdir()
+    for name in "ab":
+        Path(f"kept/{name}.png").write_bytes(encode(drawn_photo((200, 200), FACES)))
+    Path("kept/broken.png").write_bytes(b"broken")
+    status, first = answer(capsys, "cluster", "kept", "--fmr", "1e-3")
+    assert status == 0
+    monkeypatch.setattr(KnownFaces, "__call__", look_again)
+    status, second = answer(capsys, "cluster", "kept", "--fmr", "1e-1")
+    assert (status, second["faces"], second["left_out"]) == (0, first["faces"], first["left_out"])
+    assert main(["cluster", "kept", "--no-cache", "--device", "cpu"]) == 2
+    assert "looked at again" in capsys.readouterr().err
+
+
+def test_cluster_sorts_photos_into_folders(here: Path, capsys: Capture) -> None:
+    words = ["cluster", "album", "--aligned", "--fmr", "1e-2", "--sort", "sorted"]
+    status, document = answer(capsys, *words)
+    assert status == 0
+    by_photo = {face["photo"]: face["group"] for face in document["faces"]}
+    sizes = [list(by_photo.values()).count(group) for group in by_photo.values()]
+    for (photo, group), size in zip(by_photo.items(), sizes, strict=True):
+        copy = Path("sorted", f"group-{group}" if size > 1 else "alone", photo)
+        assert copy.read_bytes() == Path("album", photo).read_bytes()
+    assert len(list(Path("sorted").rglob("*.png"))) == 6
+    assert main([*words, "--device", "cpu"]) == 2
+    assert "sorted exists already" in capsys.readouterr().err

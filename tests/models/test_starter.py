@@ -84,10 +84,11 @@ def test_a_table_comes_back_and_a_damaged_one_is_named(tmp_path: Path) -> None:
 @pytest.mark.realdata
 @pytest.mark.slow
 def test_the_starter_on_lfw() -> None:
-    from tools.make_starter import verified_lfw
+    from tools.make_starter import embedded, verified_lfw
 
     data = Path(os.environ.get("HYPERSPHERE_DATA", "nowhere"))
     if not (data / "lfw112.tar").exists():
         pytest.skip("no LFW where HYPERSPHERE_DATA says")
-    result, _, _ = verified_lfw(hs.load_model("starter"), data / "lfw112.tar", data / "lfw-pairs.txt")
+    source = hs.data.open_source(data / "lfw112.tar")
+    result = verified_lfw(embedded(hs.load_model("starter"), source, "LFW"), source, data / "lfw-pairs.txt")
     assert result.accuracy.value == pytest.approx(0.9858, abs=5e-4)

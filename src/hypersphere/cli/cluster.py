@@ -3,22 +3,24 @@
 from __future__ import annotations
 
 import argparse
-import csv
-import io
 from pathlib import Path
 from typing import Any
 
 import hypersphere as hs
 from hypersphere.cli.output import Results, note
 from hypersphere.cli.photo_options import (
+    add_cache,
     add_photo_options,
     check_files,
     check_output,
     chosen_calibration,
+    faces_table,
     hint_at_rate,
+    open_cache,
     open_recognizer,
+    print_left_out,
 )
-from hypersphere.core import Progress, counted, write_atomically
+from hypersphere.core import Progress, counted, refuse_existing, write_atomically
 
 LINKAGES = ("average", "single")
 
@@ -42,6 +44,8 @@ def add_command(commands: Any) -> None:
     )
     parser.add_argument("--page", type=Path, metavar="OUT.html", help="write the groups as a page")
     parser.add_argument("--out", type=Path, metavar="OUT.csv", help="write photo, box and group of every face")
+    parser.add_argument("--sort", type=Path, metavar="FOLDER", help="copy the photos into folders, one for each group")
+    add_cache(parser)
     add_photo_options(parser, one_face=False)
     hint_at_rate(parser, "--fmr")
     parser.set_defaults(run="cluster:run_cluster")
@@ -52,11 +56,15 @@ def run_cluster(options: argparse.Namespace) -> Results:
     check_output(options.out, "--out", ".csv")
     check_output(options.page, "--page", ".html")
     check_files(options, [])
+    if options.sort is not None:
+        refuse_existing(options.sort)
     source, names = hs.data.open_every_image(options.photos)
-    row = chosen_calibration(options).table.at(options.fmr)
-    recognizer = open_recognizer(options)
+    calibration = chosen_calibration(options)
+    row = calibration.table.at(options.fmr)
+    recognizer = open_recognizer(options, calibration)
+    cache = open_cache(options, [options.photos], recognizer)
     with Progress(f"finding faces in {options.photos.name}", "photos") as progress:
-        faces = hs.recognition.find_faces(recognizer, source, progress)
+        faces = hs.recognition.find_faces(recognizer, source, progress, cache=cache)
     groups = hs.recognition.cluster_faces(faces.unit, row.threshold, linkage=options.linkage)
     members = hs.recognition.members_of(groups)
     several = [group for group in members if len(group) > 1]
@@ -72,17 +80,17 @@ def run_cluster(options: argparse.Namespace) -> Results:
         print(f"  group {number}: {len(group):,} faces, {names[faces.photos[group[0]]]} ...")
     if len(several) > 10:
         print(f"  {len(several) - 10:,} more (--page shows them, --out and --json list them)")
-    for number, why in list(faces.left_out.items())[:10]:
-        print(f"  {names[number]}: left out ({why.removeprefix(f'{source.describe(number)}: ')})")
-    if len(faces.left_out) > 10:
-        print(f"  {counted(len(faces.left_out) - 10, 'more photo')} left out (--json names them)")
+    print_left_out(faces.left_out, names)
     if options.out is not None:
-        write_atomically(options.out, _table(faces, numbers, names))
+        write_atomically(options.out, faces_table(faces, names, {"group": numbers}))
         note(f"table: {options.out}")
     if options.page is not None:
         about = f"{counted(len(names), 'photo')} of {options.photos.name}, {options.linkage} linkage."
         hs.recognition.write_cluster_page(options.page, faces, groups, names, row, about=about)
         note(f"page: {options.page}")
+    if options.sort is not None:
+        folders = hs.recognition.sort_photos(source, names, faces, groups, options.sort)
+        note(f"copies of the photos: {counted(len(folders), 'folder')} in {options.sort}")
     return Results(
         {
             "photos": len(names),
@@ -99,12 +107,3 @@ def run_cluster(options: argparse.Namespace) -> Results:
             "contract": recognizer.calibration.contract,
         }
     )
-
-
-def _table(faces: Any, groups: list[int], names: list[str]) -> bytes:
-    text = io.StringIO()
-    rows = csv.writer(text)
-    rows.writerow(["photo", "x0", "y0", "x1", "y1", "group"])
-    for photo, box, group in zip(faces.photos, faces.boxes, groups, strict=True):
-        rows.writerow([names[photo], *(["", "", "", ""] if box is None else [f"{side:.1f}" for side in box]), group])
-    return text.getvalue().encode("utf-8", "surrogateescape")

@@ -1,4 +1,4 @@
-"""`hypersphere enroll`, `identify` and `forget`: people in a gallery."""
+"""`hypersphere enroll` and `forget`: people in a gallery."""
 
 from __future__ import annotations
 
@@ -8,21 +8,13 @@ from pathlib import Path
 from typing import Any
 
 import hypersphere as hs
-from hypersphere.cli.output import Results, bold, note
-from hypersphere.cli.photo_options import (
-    add_photo_options,
-    check_files,
-    check_gallery_file,
-    chosen_calibration,
-    errors_exit_2,
-    hint_at_rate,
-    open_recognizer,
-)
+from hypersphere.cli.output import Results
+from hypersphere.cli.photo_options import add_photo_options, check_files, chosen_calibration, open_recognizer
 from hypersphere.core import counted
 
 
 def add_command(commands: Any) -> None:
-    """Add `enroll`, `identify` and `forget` to the command line."""
+    """Add `enroll` and `forget` to the command line."""
     enroll = commands.add_parser(
         "enroll",
         help="add a person to a gallery by one or more photos",
@@ -33,38 +25,21 @@ def add_command(commands: Any) -> None:
     enroll.add_argument("--consent", default="", metavar="TEXT", help="what the person agreed to")
     enroll.add_argument("--days", type=float, metavar="N", help="keep the template so long (for ever)")
     enroll.add_argument("--key", metavar="KEY", help="enrol once, however often the command is repeated with this key")
-    _add_gallery(enroll)
+    add_gallery(enroll)
     add_photo_options(enroll)
     enroll.set_defaults(run="enroll:run_enroll")
-    identify = commands.add_parser(
-        "identify",
-        help="who of a gallery is on a photo, at a stated rate of false positives",
-        description="Search a gallery for the face of a photo, with the threshold of a false-positive identification "
-        "rate in a gallery of this size. Exit status: 0 match, 1 no match, 2 error.",
-    )
-    identify.add_argument("photo", type=Path, metavar="PHOTO", help="with one face")
-    identify.add_argument(
-        "--fpir",
-        type=float,
-        default=1e-2,
-        metavar="RATE",
-        help="share of searches for people who are not enrolled that may return anybody (%(default)s)",
-    )
-    _add_gallery(identify)
-    add_photo_options(identify)
-    hint_at_rate(identify, "--fpir")
-    identify.set_defaults(run="enroll:run_identify")
     forget = commands.add_parser(
         "forget",
         help="remove a person from a gallery",
         description="Remove all templates of a person from a gallery; no trace of them stays in its file.",
     )
     forget.add_argument("name", metavar="NAME", help="of the person")
-    _add_gallery(forget)
+    add_gallery(forget)
     forget.set_defaults(run="enroll:run_forget")
 
 
-def _add_gallery(parser: argparse.ArgumentParser) -> None:
+def add_gallery(parser: argparse.ArgumentParser) -> None:
+    """`--gallery`, of the commands that enrol, identify and forget."""
     parser.add_argument(
         "--gallery",
         metavar="ADDRESS",
@@ -98,46 +73,19 @@ def run_enroll(options: argparse.Namespace) -> Results:
     check_files(options, options.photos)
     expires = None if options.days is None else time.time() + 86400 * options.days
     address = gallery_address(options)
-    with open_recognizer(options, address) as recognizer:
+    # One that exists is opened at once, before the model is loaded, so that a damaged file is named first.
+    existing = "://" not in address and Path(address).exists()
+    gallery = hs.open_gallery(address) if existing else address
+    with open_recognizer(options, chosen_calibration(options), gallery) as recognizer:
         template = recognizer.template(options.photos)
-        found = recognizer.gallery.enroll(
+        template_id = recognizer.gallery.enroll(
             options.name, template, key=options.key, consent=options.consent, expires=expires
         )
         size = recognizer.gallery.stored()
         recognizer.warn_of_size()
     photos, templates = counted(len(options.photos), "photo"), counted(size, "template")
-    print(f"{options.name}: template {found} of {photos}, in {address} ({templates})")
-    return Results({"subject": options.name, "template": found, "photos": options.photos, "gallery": address})
-
-
-def run_identify(options: argparse.Namespace) -> Results:
-    """Search, and say who it is. Whatever goes wrong is status 2, for 1 says that nobody matches."""
-    with errors_exit_2():
-        return _identified(options)
-
-
-def _identified(options: argparse.Namespace) -> Results:
-    check_files(options, [options.photo])
-    address = gallery_address(options)
-    check_gallery_file(address)
-    with hs.open_gallery(address) as gallery:
-        chosen_calibration(options).search_at(options.fpir, gallery.size())
-    with open_recognizer(options, address) as recognizer:
-        portrait = recognizer.portrait(options.photo)
-        decision = recognizer.search(portrait.unit, options.fpir)
-    print(bold(str(decision)))
-    if decision.fnir is not None and decision.fnir_low is not None and decision.fnir_high is not None:
-        print(
-            f"  false-negative identification rate  {decision.fnir:.1%} [{decision.fnir_low:.1%}, "
-            f"{decision.fnir_high:.1%}], measured with N = {decision.calibrated_size:,}"
-        )
-    print(f"  gallery        {address}")
-    print(f"  calibrated on  {decision.calibration}")
-    print(f"  model          weights {decision.model}, contract {decision.contract}")
-    note(hs.recognition.NO_LIVENESS)
-    return Results(
-        {"photo": options.photo, "gallery": address, **decision.as_dict()}, status=0 if decision.match else 1
-    )
+    print(f"{options.name}: template {template_id} of {photos}, in {address} ({templates})")
+    return Results({"subject": options.name, "template": template_id, "photos": options.photos, "gallery": address})
 
 
 def run_forget(options: argparse.Namespace) -> Results:

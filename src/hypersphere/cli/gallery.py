@@ -13,6 +13,7 @@ from hypersphere.core import counted
 
 if TYPE_CHECKING:
     from hypersphere.recognition import GalleryInfo
+    from hypersphere.recognition.gallery.stored_template import Record
 
 _ADDRESS = "people.db, postgresql://user@host/database#name or milvus://host:port/name"
 
@@ -26,6 +27,9 @@ def add_command(commands: Any) -> None:
     )
     actions = parser.add_subparsers(title="actions", metavar="ACTION", required=True)
     _add_action(actions, "info", "what a gallery holds")
+    people = actions.add_parser("list", help="who is enrolled", description="Who is enrolled, sorted by name.")
+    people.add_argument("address", nargs="?", metavar="ADDRESS", help=f"{_ADDRESS} (that of `enroll`)")
+    people.set_defaults(run="gallery:run_list")
     _add_action(actions, "verify", "check every row; take damaged ones out of use (status 1 if there are any)")
     backup = _add_action(actions, "backup", "copy to a new SQLite file, whole or not at all, and read it back")
     backup.add_argument("out", type=Path, metavar="OUT.db", help="must not exist yet")
@@ -82,6 +86,32 @@ def _lines(info: GalleryInfo) -> list[tuple[str, str]]:
         ("search", index),
         ("contract", ", ".join([info.contract_digest, *shown, f"weights {contract['digest']}"])),
     ]
+
+
+def run_list(options: argparse.Namespace) -> Results:
+    """Print who is enrolled, since when and until when."""
+    import time
+
+    address = options.address or str(hs.recognition.default_gallery())
+    people: dict[str, list[Record]] = {}
+    with hs.open_gallery(address) as gallery:
+        for record in gallery.records():
+            if record.expires is None or record.expires > time.time():
+                people.setdefault(record.subject, []).append(record)
+    rows = []
+    for name, records in sorted(people.items()):
+        enrolled = min(record.enrolled for record in records)
+        expires = min((record.expires for record in records if record.expires is not None), default=None)
+        consent = "; ".join(sorted({record.consent for record in records if record.consent}))
+        until = "" if expires is None else f", until {_when(expires)[:10]}"
+        agreed = f", consent: {consent}" if consent else ""
+        print(f"{name}: {counted(len(records), 'template')} since {_when(enrolled)[:10]}{until}{agreed}")
+        rows.append(
+            {"name": name, "templates": len(records), "enrolled": enrolled, "expires": expires, "consent": consent}
+        )
+    if not rows:
+        print("nobody is enrolled")
+    return Results({"gallery": address, "people": rows})
 
 
 def run_verify(options: argparse.Namespace) -> Results:

@@ -28,8 +28,9 @@ from hypersphere.core import Failure, Progress
 from hypersphere.version import __version__
 
 GROUPS = (
-    "demo", "verify", "enroll", "cluster", "calibrate", "align", "gallery", "serve", "train", "compare", "data",
-    "evaluate", "embed", "models", "export", "import_model", "explore", "advise", "completion",
+    "demo", "verify", "find", "enroll", "identify", "cluster", "calibrate", "align", "gallery", "serve",
+    "train", "compare", "data", "evaluate", "embed", "models", "export", "import_model", "explore", "advise",
+    "completion",
 )  # fmt: skip
 """The files that declare and run the commands, in the order of `--help`."""
 _WRONGLY_ASKED = (ValueError, FileNotFoundError, FileExistsError, IsADirectoryError, NotADirectoryError)

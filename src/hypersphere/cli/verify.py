@@ -13,6 +13,7 @@ from hypersphere.cli.photo_options import (
     check_files,
     check_output,
     chosen_calibration,
+    describe_calibration,
     errors_exit_2,
     hint_at_rate,
     open_recognizer,
@@ -47,14 +48,17 @@ def run_verify(options: argparse.Namespace) -> Results:
 def _verified(options: argparse.Namespace) -> Results:
     check_files(options, [options.first, options.second])
     check_output(options.page, "--page", ".html")
-    chosen_calibration(options).table.at(options.fmr)
-    recognizer = open_recognizer(options)
+    calibration = chosen_calibration(options)
+    calibration.table.at(options.fmr)
+    recognizer = open_recognizer(options, calibration)
     first, second = (recognizer.portrait(photo) for photo in (options.first, options.second))
     decision = recognizer.decide(first.unit, second.unit, options.fmr)
-    print(bold(str(decision)))
+    print(bold(f"{decision.verdict}."))
+    print(decision.setting)
+    print(f"  {decision}")
     print(f"  false-non-match rate  {decision.fnmr:.1%} [{decision.fnmr_low:.1%}, {decision.fnmr_high:.1%}]")
     print(f"  at this score         false-match rate at most {decision.fmr_at_score:.1e}")
-    print(f"  calibrated on         {decision.calibration}")
+    print(f"  calibrated on         {describe_calibration(options, calibration)}")
     print(f"  model                 {recognizer.model.name}, weights {decision.model}, contract {decision.contract}")
     note(hs.recognition.NO_LIVENESS)
     document = {"first": options.first, "second": options.second, **decision.as_dict()}

@@ -113,7 +113,7 @@ class ThresholdTable:
 
         Example:
             >>> round(load_thresholds("starter").at(1e-3).threshold, 2)
-            0.58
+            0.43
         """
         check_range("fmr", fmr, 0, 1)
         for row in self.thresholds:

@@ -11,6 +11,7 @@ from hypersphere.recognition.align_folder import align_photos
 from hypersphere.recognition.align_report import ALIGN_FAILURES, FACE_POLICIES, AlignedPhoto, AlignReport, AlignTask
 from hypersphere.recognition.calibration import (
     CALIBRATION_FILE,
+    SHIPPED,
     Calibration,
     CalibrationSet,
     calibrate,
@@ -20,7 +21,7 @@ from hypersphere.recognition.calibration import (
     save_calibration,
 )
 from hypersphere.recognition.cluster import LINKAGES, ClusterQuality, cluster_faces, cluster_quality, members_of
-from hypersphere.recognition.cluster_page import FoundFaces, find_faces, write_cluster_page
+from hypersphere.recognition.cluster_page import write_cluster_page
 from hypersphere.recognition.decision import (
     NO_LIVENESS,
     Decision,
@@ -31,6 +32,9 @@ from hypersphere.recognition.decision import (
 )
 from hypersphere.recognition.detect import Detector, Mtcnn, Scrfd, YuNet, load_detector
 from hypersphere.recognition.face import Face
+from hypersphere.recognition.face_cache import FaceCache
+from hypersphere.recognition.find_faces import FoundFaces, find_faces, open_photos
+from hypersphere.recognition.find_person import PersonSearch, find_person, write_find_page
 from hypersphere.recognition.gallery import (
     AuditEntry,
     Candidate,
@@ -52,6 +56,7 @@ from hypersphere.recognition.photo import PhotoTooLarge, read_photo
 from hypersphere.recognition.recognizer import FACES, FaceCountError, Photo, Portrait, Recognizer, default_gallery
 from hypersphere.recognition.score_curve import ScoreCurve, score_curve
 from hypersphere.recognition.search_thresholds import SearchThreshold, calibrate_searches
+from hypersphere.recognition.sort_photos import sort_photos
 from hypersphere.recognition.template import pool_template
 from hypersphere.recognition.verify_page import marked_photo, write_verify_page
 
@@ -63,6 +68,7 @@ __all__ = [
     "FACE_POLICIES",
     "LINKAGES",
     "NO_LIVENESS",
+    "SHIPPED",
     "AlignReport",
     "AlignTask",
     "AlignedPhoto",
@@ -79,6 +85,7 @@ __all__ = [
     "DuplicateTemplate",
     "ExactSearch",
     "Face",
+    "FaceCache",
     "FaceCountError",
     "FoundFaces",
     "Gallery",
@@ -91,6 +98,7 @@ __all__ = [
     "IndexCheck",
     "LlrLine",
     "Mtcnn",
+    "PersonSearch",
     "Photo",
     "PhotoTooLarge",
     "Portrait",
@@ -113,6 +121,7 @@ __all__ = [
     "decide_search",
     "default_gallery",
     "find_faces",
+    "find_person",
     "fit_llr",
     "load_calibration",
     "load_detector",
@@ -120,12 +129,15 @@ __all__ = [
     "members_of",
     "min_cllr",
     "open_gallery",
+    "open_photos",
     "pool_template",
     "read_photo",
     "restore_gallery",
     "save_calibration",
     "score_curve",
     "similarity_transform",
+    "sort_photos",
     "write_cluster_page",
+    "write_find_page",
     "write_verify_page",
 ]

@@ -33,6 +33,9 @@ from hypersphere.recognition.score_curve import ScoreCurve, score_curve, sorted_
 from hypersphere.recognition.search_thresholds import SearchThreshold, calibrate_searches
 
 CALIBRATION_FILE = "calibration.json"
+SHIPPED = {"portraits": CALIBRATION_FILE, "albums": f"albums.{CALIBRATION_FILE}"}
+"""Calibrations of the starter model by the kind of photos that they are for: portraits of adults, which decide where
+nothing else is said, and family albums, with children and relatives."""
 Ints = npt.NDArray[np.int64]
 
 
@@ -143,7 +146,7 @@ class Calibration:
         Example:
             >>> row = load_calibration("starter").search_at(1e-2, gallery_size=120)
             >>> row.gallery_size, row.indicative, row.extrapolated
-            (200, True, False)
+            (200, False, False)
         """
         check_range("fpir", fpir, 1e-12, 1.0)
         size = max(1, check_integer("gallery_size", gallery_size, 0))
@@ -324,14 +327,17 @@ def load_calibration(path: str | Path, contract: Contract | None = None) -> Cali
     """The calibration of a model.
 
     Args:
-        path: the `.json` file, a model's folder or file that has one beside it, or `"starter"`.
+        path: the `.json` file, a model's folder or file that has one beside it, `"starter"`, or one of `SHIPPED`.
         contract: of the model whose scores it will judge, which must be the one that was calibrated.
 
     Example:
-        >>> load_calibration("starter").table.identities
-        500
+        >>> load_calibration("starter").table.identities, load_calibration("albums").table.identities
+        (2141, 267)
     """
-    place = Path(path) if Path(path).suffix == ".json" else calibration_path(path)
+    if str(path) in SHIPPED:
+        place = STARTER_FOLDER / SHIPPED[str(path)]
+    else:
+        place = Path(path) if Path(path).suffix == ".json" else calibration_path(path)
     packaged = CATALOGUE_FOLDER / f"{path}.{CALIBRATION_FILE}"
     if not place.is_file() and find_entry(path) is not None and packaged.is_file():
         place = packaged

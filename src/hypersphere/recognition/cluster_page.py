@@ -1,116 +1,19 @@
-"""Photos to groups of faces, and the page that shows them."""
+"""The page that shows groups of faces."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from pathlib import Path
 
-import numpy as np
-import numpy.typing as npt
-
-from hypersphere.core import Reporter, counted
-from hypersphere.data import EncodedSource, Image, ImageSource, UnreadableImage
+from hypersphere.core import counted
+from hypersphere.data import Image
 from hypersphere.models import Threshold
-from hypersphere.models.align import DegenerateLandmarks
 from hypersphere.plots import Page
 from hypersphere.recognition.cluster import Ints, members_of
-from hypersphere.recognition.face import Face
-from hypersphere.recognition.photo import read_photo
-from hypersphere.recognition.recognizer import Recognizer
+from hypersphere.recognition.find_faces import FoundFaces
 
-_BATCH = 16
-_THUMBNAIL = 64
 _GROUPS, _FACES = 300, 40
 """How many a page shows, and how many of each."""
-
-
-@dataclass(frozen=True, eq=False)
-class FoundFaces:
-    """The faces of a set of photos.
-
-    Args:
-        photos: for each face the number of its photo.
-        boxes: for each face its box in the photo; None of an aligned crop.
-        unit: (faces, dim) their embeddings.
-        thumbnails: the crops, small.
-        left_out: by the photo's number, why it gave no face: unreadable, or none found.
-    """
-
-    photos: list[int]
-    boxes: list[tuple[float, float, float, float] | None]
-    unit: npt.NDArray[np.float32]
-    thumbnails: list[Image]
-    left_out: dict[int, str]
-
-
-def find_faces(recognizer: Recognizer, source: ImageSource, progress: Reporter | None = None) -> FoundFaces:
-    """All faces of all photos; photos are detected some at a time, and none of them is kept.
-
-    Args:
-        recognizer: with a detector, or with None where the photos are aligned crops.
-        source: the photos, as `open_every_image` opens them.
-        progress: called as `progress(done, total)`.
-    """
-    photos: list[int] = []
-    units: list[npt.NDArray[np.float32]] = []
-    boxes: list[tuple[float, float, float, float] | None] = []
-    thumbnails: list[Image] = []
-    left_out: dict[int, str] = {}
-    for start in range(0, len(source), _BATCH):
-        numbers = range(start, min(start + _BATCH, len(source)))
-        found = list(_crops(recognizer, source, dict(_readable(source, numbers, left_out)), left_out))
-        for number, face, crop in found:
-            photos.append(number)
-            boxes.append(None if face is None else face.box)
-            thumbnails.append(_small(crop))
-        if found:
-            units.append(recognizer.model(np.stack([crop for _, _, crop in found])).numpy())
-        if progress is not None:
-            progress(numbers.stop, len(source))
-    if not units:
-        raise ValueError(
-            f"no face was found on any of {counted(len(source), 'photo')}; {next(iter(left_out.values()), '')}"
-        )
-    return FoundFaces(photos, boxes, np.concatenate(units), thumbnails, left_out)
-
-
-def _readable(source: ImageSource, numbers: Sequence[int], left_out: dict[int, str]) -> Iterator[tuple[int, Image]]:
-    for number in numbers:
-        try:
-            if isinstance(source, EncodedSource):
-                yield number, read_photo(source.encoded(number), describe=source.describe(number))
-            else:
-                yield number, source.read(number)
-        except UnreadableImage as error:
-            left_out[number] = str(error)
-
-
-def _crops(
-    recognizer: Recognizer, source: ImageSource, pixels: dict[int, Image], left_out: dict[int, str]
-) -> Iterator[tuple[int, Face | None, Image]]:
-    detector = recognizer.detector
-    faces: list[list[Face | None]] = [[None]] * len(pixels)
-    if detector is not None and pixels:
-        faces = [list(found) for found in detector(list(pixels.values()))]
-    for (number, photo), found in zip(pixels.items(), faces, strict=True):
-        name = source.describe(number)
-        if not found:
-            left_out[number] = f"{name}: no face was found"
-        for face in found:
-            try:
-                yield number, face, recognizer.crop(photo, face, name)
-            except DegenerateLandmarks as error:
-                left_out[number] = str(error)
-
-
-def _small(crop: Image) -> Image:
-    """The crop with whole blocks of pixels averaged, so that it is about `_THUMBNAIL` wide."""
-    factor = max(1, round(crop.shape[1] / _THUMBNAIL))
-    rows, columns = (side // factor for side in crop.shape[:2])
-    blocks = crop[: rows * factor, : columns * factor].reshape(rows, factor, columns, factor, -1)
-    small: Image = blocks.mean(axis=(1, 3)).round().astype(np.uint8)
-    return small
 
 
 def write_cluster_page(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -10,6 +11,29 @@ from typing import Any
 from hypersphere.recognition.calibration import Calibration
 
 NO_LIVENESS = "liveness is not checked: a photo of a photo passes"
+_NUMBERS = ("two", "three", "four", "five", "six", "seven", "eight", "nine", "ten")
+
+
+def one_in(rate: float, one: str, many: str) -> str:
+    """Return a rate as people say it.
+
+    Args:
+        rate: a share, from 0 to 1.
+        one, many: what is counted, in the singular and in the plural.
+
+    Example:
+        >>> one_in(0.001, "pair", "pairs"), one_in(0.34, "pair", "pairs")
+        ('about one pair in 1,000', 'about one pair in three')
+        >>> one_in(0.6, "pair", "pairs"), one_in(0, "pair", "pairs")
+        ('about 60 of 100 pairs', 'hardly any pair')
+    """
+    if rate <= 0:
+        return f"hardly any {one}"
+    if rate > 0.45:
+        return f"about {100 * rate:.0f} of 100 {many}"
+    count = 1 / rate
+    count = round(count, 1 - math.floor(math.log10(count)))
+    return f"about one {one} in {_NUMBERS[round(count) - 2] if count <= 10 else f'{count:,.0f}'}"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -50,9 +74,29 @@ class Decision:
     model: str
     contract: str
 
+    @property
+    def verdict(self) -> str:
+        """The answer in a few words."""
+        if self.match:
+            return "Probably the same person"
+        return "Not sure enough that it is the same person" if self.llr > 0 else "Probably two different people"
+
+    @property
+    def setting(self) -> str:
+        """How often the answers of this setting are wrong, in one sentence."""
+        return (
+            f"At this setting {one_in(self.fmr, 'pair of strangers', 'pairs of strangers')} would pass for one person, "
+            f"and {one_in(self.fnmr, 'true pair', 'true pairs')} would be missed."
+        )
+
+    @property
+    def sentence(self) -> str:
+        """The verdict and how often such an answer is wrong."""
+        return f"{self.verdict}. {self.setting}"
+
     def as_dict(self) -> dict[str, Any]:
         """Plain values, for JSON."""
-        return {**dataclasses.asdict(self), "liveness_checked": False}
+        return {**dataclasses.asdict(self), "sentence": self.sentence, "liveness_checked": False}
 
     def __str__(self) -> str:
         verdict = "match" if self.match else "no match"
@@ -114,9 +158,34 @@ class IdentificationDecision:
         """Whether anybody reaches the threshold."""
         return bool(self.candidates)
 
+    @property
+    def verdict(self) -> str:
+        """The answer in a few words."""
+        if self.candidates:
+            return f"Probably {' or '.join(each.subject for each in self.candidates)}"
+        return "Nobody in the gallery" if self.gallery_size else "Nobody: the gallery is empty"
+
+    @property
+    def setting(self) -> str:
+        """How often the answers of this setting are wrong, in one sentence."""
+        named = f"At this setting {one_in(self.fpir, 'stranger', 'strangers')} would be given a name"
+        if self.fnir is None:
+            return f"{named}."
+        return f"{named}, and {one_in(self.fnir, 'enrolled person', 'enrolled people')} would be missed."
+
+    @property
+    def sentence(self) -> str:
+        """The verdict and how often such an answer is wrong."""
+        return f"{self.verdict}. {self.setting}"
+
     def as_dict(self) -> dict[str, Any]:
         """Plain values, for JSON."""
-        return {"match": self.match, **dataclasses.asdict(self), "liveness_checked": False}
+        return {
+            "match": self.match,
+            **dataclasses.asdict(self),
+            "sentence": self.sentence,
+            "liveness_checked": False,
+        }
 
     def __str__(self) -> str:
         notes = [

@@ -45,11 +45,12 @@ class FaceCountError(ValueError):
 
     Args:
         photo: which one.
-        count: how many faces were found.
+        faces: those that were found.
     """
 
-    def __init__(self, photo: str, count: int) -> None:
-        self.count = count
+    def __init__(self, photo: str, faces: Sequence[Face] = ()) -> None:
+        self.faces = tuple(faces)
+        count = self.count = len(faces)
         found = "no face was found" if count == 0 else f"{count} faces were found"
         hint = "" if count == 0 else " (face='largest', or --face largest, takes the largest)"
         super().__init__(f"{photo}: {found}; expected one{hint}")
@@ -81,8 +82,10 @@ class Recognizer:
         model: as `load_model` takes it, or one that is loaded; the starter model of the package by default.
         detector: as `load_detector` takes it, or one that is loaded; None where photos are crops that were aligned for
             the model before.
-        gallery: address of a gallery, as `open_gallery` takes it, or an open one; needed to enrol and to identify.
-        calibration: of the model; by default the file that lies beside it.
+        gallery: address of a gallery, as `open_gallery` takes it, or an open one, which gets the model's contract if
+            it was opened without; needed to enrol and to identify.
+        calibration: of the model, as `load_calibration` takes it, such as `portraits` or `albums` of the starter; by
+            default the file that lies beside the model.
         contract: of an ONNX file, as `load_model` takes it.
         face: what a photo with several faces means: `only` refuses it, `largest` takes the largest.
         provider: who computes files of ONNX and OpenVINO, as `load_model` takes `runtime`.
@@ -132,6 +135,8 @@ class Recognizer:
         except ValueError as error:
             where = calibration or model
             raise ValueError(f"{where}: {error}" if isinstance(where, str | Path) else str(error)) from None
+        if isinstance(self._gallery, Gallery) and self._gallery.contract is None:
+            self._gallery.use_contract(self.contract)
 
     def _target(self) -> AlignmentTarget:
         """What faces are warped to for the model."""
@@ -197,7 +202,7 @@ class Recognizer:
             return self.portraits_at(pixels, [None], name)[0]
         found = self.detector([pixels])[0]
         if not found or (len(found) > 1 and self.face == "only"):
-            raise FaceCountError(name, len(found))
+            raise FaceCountError(name, found)
         return self.portraits_at(pixels, [max(found, key=lambda face: face.area)], name)[0]
 
     def portraits_at(self, photo: Image, faces: Sequence[Face | None], name: str = "photo") -> list[Portrait]:

@@ -38,8 +38,7 @@ def write_verify_page(
         model: its name.
     """
     table = calibration.table
-    verdict, _, rest = str(decision).partition(" at ")
-    page = Page(verdict.capitalize(), f"At {rest}.")
+    page = Page(decision.verdict, decision.setting)
     page.text(f"{NO_LIVENESS[0].upper()}{NO_LIVENESS[1:]}.")
     shown = [(marked_photo(each.photo, each.face), each.name) for each in portraits if each.face is not None]
     page.heading("Photos")

@@ -145,13 +145,24 @@ class Gallery(ABC):
     def __init__(self, address: str, stored: Contract, contract: Contract | None) -> None:
         self.address = address
         self.stored_contract = stored
-        self.contract = contract
+        self.contract: Contract | None = None
         self.dim = stored.width
-        if contract is not None and contract != stored:
-            mine, other = contract.table(), stored.table()
+        if contract is not None:
+            self.use_contract(contract)
+
+    def use_contract(self, contract: Contract) -> None:
+        """Enrol and search with embeddings of this contract from now on; GalleryMismatch if it is another one.
+
+        So a gallery can be opened and looked at before its model is loaded, which takes seconds.
+        """
+        if contract != self.stored_contract:
+            mine, other = contract.table(), self.stored_contract.table()
             keys = [key for key in {**other, **mine} if mine.get(key) != other.get(key)]
             words = ", ".join(f"{key} {other.get(key)!r} and not {mine.get(key)!r}" for key in keys)
-            raise GalleryMismatch(f"{address}: holds templates of another contract ({words}); enrol into a new gallery")
+            raise GalleryMismatch(
+                f"{self.address}: holds templates of another contract ({words}); enrol into a new gallery"
+            )
+        self.contract = contract
 
     def __enter__(self) -> Self:
         return self

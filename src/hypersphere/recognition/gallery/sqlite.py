@@ -307,6 +307,8 @@ class SqliteGallery(Gallery):
             raise GalleryDamaged(self._damage[1])
         # Until the end there is no memory: whatever interrupts this, the next call begins with an empty one.
         memory, self._memory = self._memory, None
+        if memory is not None and memory.search is None and self.contract is not None:
+            memory = None  # it was counted only, before `use_contract`: searching needs the vectors
         if memory is None or (memory.state != state and not self._catch_up(memory, sql, state)):
             memory = Memory(self.dim, vectors=self.contract is not None)
             damaged = memory.catch_up(sql, state, self._seals)
