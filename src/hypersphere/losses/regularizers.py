@@ -42,7 +42,8 @@ class Center(SampleLoss):
     References:
         Wen et al., A Discriminative Feature Learning Approach, eqs. 2 and 4 (alpha = 0.5); NormFace, Table 2. Wen et
         al.'s released layer gives eq. 4 to SGD as the centres' gradient: alpha is then the learning rate, and momentum
-        and weight decay act on the centres too.
+        and weight decay act on the centres too. In the usual PyTorch port (KaiyangZhou/pytorch-center-loss) centres are
+        parameters of an optimizer of their own, which start at random; its loss lacks the 1/2, and eq. 4 the 1 + n_j.
 
     Example:
         >>> head = hs.create_head("softmax", dim=512, num_classes=10_575, add={"center": {"weight": 0.008}})
