@@ -289,6 +289,11 @@ def test_a_run_that_was_searched_with_counts_for_its_pairs(folder: Path) -> None
     assert record[searched(new).key(0)].stopped == "its searches were not measured"
 
 
+def test_a_run_whose_biases_were_measured_counts_for_its_pairs(folder: Path) -> None:
+    RecordFile(folder / "biases.jsonl").add(run_record(A_SOFTMAX[4], 0, 4.0))
+    assert gather([A_SOFTMAX[4]], folder).records[A_SOFTMAX[4].key(0)].numbers["lfw"] > 50
+
+
 def test_the_people_of_lfw_are_counted_by_its_own_list(tmp_path: Path) -> None:
     path = tmp_path / "lfw-people.txt"
     path.write_text("2\n2\nAda_Lee\t3\nBo\t1\n1\nCy\t4\n")

@@ -209,11 +209,11 @@ def face_runs(
 
 
 def _on_record(wanted: Wanted, files: Mapping[str, RecordFile]) -> tuple[dict[str, RunRecord], Wanted]:
-    """The runs that files have, and those that they lack; a run that was searched with counts for its pairs too."""
+    """The runs that files have, and those that they lack; a run of which more was measured counts for its pairs too."""
     found = {}
     for key, (setting, seed) in wanted.items():
         name = run_key(setting.recipe(seed))
-        places = [files[setting.measure], *([files["searches"]] if setting.measure == "verification" else [])]
+        places = [*files.values()] if setting.measure == "verification" else [files[setting.measure]]
         if run := next((file.records[name] for file in places if name in file.records), None):
             found[key] = run
     return found, {key: run for key, run in wanted.items() if key not in found}
