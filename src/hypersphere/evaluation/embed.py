@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
@@ -33,7 +34,8 @@ def embed(
         progress: called as `progress(done, total)`.
     """
     wanted = np.arange(len(source)) if indices is None else indices.numpy()
-    batches = embedded_batches(source, wanted, model.raw, batch_size=batch_size, workers=0, progress=progress)
+    how: dict[str, Any] = {"batch_size": batch_size, "workers": 0, "progress": progress}
+    batches = embedded_batches(source, wanted, model.raw, name=model.name, **how)
     return torch.cat([embedded for _, embedded in batches])
 
 
@@ -74,14 +76,11 @@ def embed_images(
         np.arange(len(source)),
         model.raw,
         batch_size=batch_size,
+        name=model.name,
         workers=workers,
         unreadable=unreadable if allow_unreadable else None,
         progress=progress,
     ):
-        bad = ~embedded.isfinite().all(1)
-        if bad.any():
-            where = source.describe(int(part[int(bad.int().argmax())]))
-            raise ValueError(f"{model.name} makes an embedding of {where} that is not finite")
         kept += [source.files[index] for index in part.tolist()]
         parts.append(embedded)
     if not parts:

@@ -21,6 +21,7 @@ from hypersphere.distributed import World
 from hypersphere.evaluation.arrays import Array
 from hypersphere.evaluation.embeddings import names_text
 from hypersphere.evaluation.vector_files import check_vector_files, vector_files, write_vectors
+from hypersphere.geometry import normalize
 from hypersphere.models import STARTER, Embedder, embedded_batches, load_model
 
 PART = 8
@@ -117,16 +118,17 @@ class OpenTask:
         unreadable: Unreadable = {}
         rows = [np.empty((0, self.model.contract.width), np.float32)]
         try:
-            for part, embedded in embedded_batches(
+            for _, embedded in embedded_batches(
                 self.source,
                 indices,
                 self.model.raw,
                 batch_size=self.task.batch_size,
+                name=self.model.name,
                 workers=self.task.workers,
                 unreadable=unreadable if self.task.allow_unreadable else None,
                 progress=progress,
             ):
-                rows.append(self.model.unit(embedded, self.source, part).numpy())
+                rows.append(normalize(embedded).numpy())
         except UnreadableImage as error:
             raise ValueError(f"{error} (--allow-unreadable leaves such images out, and names them)") from None
         return number, np.concatenate(rows), unreadable

@@ -121,10 +121,9 @@ class Embedder:
         source = self.fitted(_source(images), resize=resize)
         if not len(source):
             raise ValueError("images is empty: give at least one")
-        batches = embedded_batches(
-            source, np.arange(len(source)), self.raw, batch_size=batch_size, workers=workers, progress=progress
-        )
-        return torch.cat([self.unit(embedded, source, part) for part, embedded in batches])
+        loading: dict[str, Any] = {"batch_size": batch_size, "workers": workers, "progress": progress}
+        batches = embedded_batches(source, np.arange(len(source)), self.raw, name=self.name, **loading)
+        return torch.cat([normalize(embedded) for _, embedded in batches])
 
     def fitted(self, source: ImageSource, *, resize: bool = False, resize_option: str = "resize=True") -> Fitted:
         """A set of images with the contract's size and channels, as `Fitted` makes it."""
@@ -135,14 +134,6 @@ class Embedder:
             return Fitted(source, size, grey=grey, resize=resize, resize_option=resize_option)
         warp = partial(_realigned, stated, target)
         return Fitted(source, size, grey=grey, resize=resize, resize_option=resize_option, warp=warp)
-
-    def unit(self, embedded: Tensor, source: ImageSource, part: Ints) -> Tensor:
-        """Embeddings on the unit sphere; ValueError with the image's name where one is not finite."""
-        bad = ~embedded.isfinite().all(1)
-        if bad.any():
-            where = source.describe(int(part[int(bad.int().argmax())]))
-            raise ValueError(f"{self.name or 'the model'} makes an embedding of {where} that is not finite")
-        return normalize(embedded)
 
     def checked(self, images: Tensor) -> Tensor:
         """The images, if they are uint8 of the contract's channels and size; ValueError otherwise."""
@@ -263,17 +254,21 @@ def embedded_batches(
     model: Callable[[Tensor], Tensor],
     *,
     batch_size: int,
+    name: str = "",
     workers: int = 2,
     unreadable: Unreadable | None = None,
     progress: Reporter | None = None,
 ) -> Iterator[tuple[Ints, Tensor]]:
-    """Indices and embeddings, batch by batch, in order; images are loaded ahead while embeddings are computed.
+    """Yield indices and embeddings, batch by batch, in order; images are loaded ahead while embeddings are computed.
+
+    An embedding that is not finite is a ValueError that names its image: all that embeds images of a set comes by here.
 
     Args:
         source: where the images are.
         indices: which ones.
         model: uint8 (B, C, H, W) images to (B, dim) embeddings, as `Embedder.raw` does.
         batch_size: images at a time.
+        name: of the model, for messages.
         workers: threads that load; 0 loads in the caller's own.
         unreadable: takes index and cause of images that cannot be read, which are left out; without, one is an error.
         progress: called as `progress(done, total)`.
@@ -297,7 +292,12 @@ def embedded_batches(
             if unreadable is not None:
                 unreadable.update(lost)
             if images is not None:
-                yield part, model(images)
+                embedded = model(images)
+                bad = ~embedded.isfinite().all(1)
+                if bad.any():
+                    where = source.describe(int(part[int(bad.int().argmax())]))
+                    raise ValueError(f"{name or 'the model'} makes an embedding of {where} that is not finite")
+                yield part, embedded
             done += len(part) + len(lost)
             if progress is not None:
                 progress(done, len(indices))

@@ -35,7 +35,7 @@ from hypersphere.core.read_arrays import read_npz
 from hypersphere.data import Augmentation, ImageSource
 from hypersphere.distributed import Group, World
 from hypersphere.geometry import normalize
-from hypersphere.models import Embedder, UnsupportedOperator, load_model
+from hypersphere.models import Embedder, UnsupportedOperator, embedded_batches, load_model
 
 _CHUNK = 256
 _LEAST_SHARE = 1e-6
@@ -222,12 +222,11 @@ def cached_targets(embedder: Embedder, source: ImageSource, path: Path, progress
         values = held.get("embeddings")
         if str(held.get("key")) == key and values is not None and values.shape == (len(source), embedder.contract.dim):
             return torch.from_numpy(np.asarray(values, dtype=np.float32))
-    made = []
-    for start in range(0, len(source), _CHUNK):
-        made.append(merged.raw(_fitting(source.batch(_places(start, source)), embedder)))
-        if progress is not None:
-            progress(min(start + _CHUNK, len(source)), len(source))
-    embeddings = torch.cat(made)
+    how: dict[str, Any] = {"batch_size": _CHUNK, "workers": 0, "progress": progress, "name": embedder.name}
+    batches = embedded_batches(
+        source, np.arange(len(source)), lambda images: merged.raw(_fitting(images, embedder)), **how
+    )
+    embeddings = torch.cat([embedded for _, embedded in batches])
     with whole_file(path) as temporary:
         np.savez(temporary, embeddings=embeddings.numpy(), key=np.array(key))
     return embeddings
