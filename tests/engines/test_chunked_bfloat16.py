@@ -20,7 +20,7 @@ def able(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def gradients(name: str, **options: object) -> dict[str, Tensor]:
     generator = torch.Generator().manual_seed(1)
-    head = hs.create_head(name, dim=D, num_classes=C, chunk_size=77, **options).eval()  # type: ignore[arg-type]
+    head = hs.create_head(name, dim=D, num_classes=C, chunk_size=77, **options).eval()  # type: ignore[call-overload]
     with torch.no_grad():
         head.weight.copy_(torch.randn(C, D, generator=generator))
     labels = torch.randint(-1, C, (N,), generator=generator)

@@ -355,7 +355,7 @@ def test_the_precision_is_the_one_around() -> None:
     finally:
         torch.set_float32_matmul_precision(before)
     with pytest.raises(ValueError, match="precision='bfloat15' is unknown; did you mean 'bfloat16'"):
-        hs.create_head("arcface", dim=2, num_classes=2, precision="bfloat15")  # type: ignore[arg-type]
+        hs.create_head("arcface", dim=2, num_classes=2, precision="bfloat15")  # type: ignore[call-overload]
 
 
 def test_waves_are_whole_tiles() -> None:

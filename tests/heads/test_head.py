@@ -24,7 +24,7 @@ PAIRS = ("contrastive", "triplet")
 
 def make(name: str, **options: object) -> hs.Head:
     torch.manual_seed(0)
-    head = hs.create_head(name, dim=D, num_classes=C, **OPTIONS.get(name, {}), **options)  # type: ignore[arg-type]
+    head = hs.create_head(name, dim=D, num_classes=C, **OPTIONS.get(name, {}), **options)  # type: ignore[call-overload]
     if isinstance(head.weight, nn.Parameter):
         nn.init.normal_(head.weight)
     return head
@@ -385,7 +385,7 @@ def test_half_precision_heads_sum_gradients_in_float32() -> None:
     torch.manual_seed(0)
     x, y = torch.randn(4096, D).bfloat16(), torch.randint(0, 3, (4096,))
     for name, options in (("c_triplet", {}), ("softmax", {}), ("sphereface2", {"bias": "class"})):
-        head = hs.create_head(name, dim=D, num_classes=3, **options).bfloat16()  # type: ignore[arg-type]
+        head = hs.create_head(name, dim=D, num_classes=3, **options).bfloat16()  # type: ignore[call-overload]
         wide = copy.deepcopy(head).float()
         for one in (head, wide):
             one(x, y).backward()
@@ -427,7 +427,7 @@ def test_a_head_shows_its_options() -> None:
 
 
 def test_numpy_sizes() -> None:
-    assert hs.create_head("arcface", dim=np.int64(4), num_classes=np.int32(3)).weight.shape == (3, 4)  # type: ignore[arg-type]
+    assert hs.create_head("arcface", dim=np.int64(4), num_classes=np.int32(3)).weight.shape == (3, 4)  # type: ignore[call-overload]
 
 
 @pytest.mark.parametrize("name", hs.list_heads())

@@ -117,8 +117,8 @@ def test_options_of_other_kinds_are_named(options: dict[str, Any], why: str) -> 
 
 def test_counts_that_are_no_numbers_and_embeddings_without_width_are_named() -> None:
     with pytest.raises(ValueError, match="class_counts='abcdef' must be numbers"):
-        hs.create_head("ldam", dim=4, num_classes=6, class_counts="abcdef")
+        hs.create_head("ldam", dim=4, num_classes=6, class_counts="abcdef")  # type: ignore[call-overload]
     with pytest.raises(ValueError, match="margin=tensor.* must be one number"):
-        hs.create_head("l_softmax", dim=4, num_classes=6, margin=torch.ones(2))
+        hs.create_head("l_softmax", dim=4, num_classes=6, margin=torch.ones(2))  # type: ignore[call-overload]
     with pytest.raises(ValueError, match=r"embeddings have shape \(3, 0\)"):
         hs.create_loss("triplet")(torch.ones(3, 0), torch.arange(3))

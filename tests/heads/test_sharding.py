@@ -107,4 +107,4 @@ def test_a_compiled_step_runs_a_sharded_head_eagerly(tmp_path: Path) -> None:
 
 def test_sharding_needs_processes() -> None:
     with pytest.raises(ValueError, match="shard needs processes"):
-        hs.create_head("arcface", dim=4, num_classes=5, shard=object())  # type: ignore[arg-type]
+        hs.create_head("arcface", dim=4, num_classes=5, shard=object())  # type: ignore[call-overload]

@@ -49,9 +49,8 @@ def plain_loss(name: str, x: Tensor, weight: Tensor, labels: Tensor, scale: floa
 
 
 def make(name: str, weight: Tensor, **options: Any) -> hs.heads.Head:
-    head = hs.create_head(
-        name, dim=DIM, num_classes=CLASSES, subcenters=SUBCENTERS, scale=8.0, margin=0.3, dtype=weight.dtype, **options
-    )
+    options = {"scale": 8.0, "margin": 0.3, **options}
+    head = hs.create_head(name, dim=DIM, num_classes=CLASSES, subcenters=SUBCENTERS, dtype=weight.dtype, **options)
     with torch.no_grad():
         head.weight.copy_(weight)
     return head
@@ -160,7 +159,7 @@ def test_wrong_images_gather_at_a_prototype_of_their_own() -> None:
 )
 def test_what_does_not_go_together_is_said(options: dict[str, object], message: str) -> None:
     with pytest.raises(ValueError, match=message):
-        hs.create_head(dim=8, num_classes=4, subcenters=2, **options)  # type: ignore[arg-type]
+        hs.create_head(dim=8, num_classes=4, subcenters=2, **options)  # type: ignore[call-overload]
 
 
 def test_subcenters_must_be_a_whole_number() -> None:

@@ -222,10 +222,10 @@ def batch(seed: int = 0) -> tuple[Tensor, Tensor, Tensor]:
 
 def build(case: Case, engine: str, chunk_size: int | None, w: Tensor) -> hs.Head:
     """The head in float64 with the prototypes of the batch; biases and centres away from zero."""
-    head = hs.create_head(
-        case.name, dim=DIM, num_classes=NUM_CLASSES, engine=engine, chunk_size=chunk_size, **case.keywords,
-        **({"add": {k: dict(v) for k, v in case.add.items()}} if case.add else {}),  # type: ignore[arg-type]
-    ).double()  # fmt: skip
+    options: dict[str, Any] = {**case.keywords, "engine": engine, "chunk_size": chunk_size}
+    if case.add:
+        options["add"] = {k: dict(v) for k, v in case.add.items()}
+    head = hs.create_head(case.name, dim=DIM, num_classes=NUM_CLASSES, **options).double()
     g = torch.Generator().manual_seed(99)
     with torch.no_grad():
         head.weight.copy_(w)

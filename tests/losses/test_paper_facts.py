@@ -266,7 +266,7 @@ def test_polar_collapse(engine: str, dtype: torch.dtype) -> None:
     y = torch.tensor([4321])
 
     def collapsed(name: str, **keywords: Any) -> float:
-        head = hs.create_head(name, dim=4, num_classes=num_classes, engine=engine, scale=s, **keywords).to(dtype)
+        head = hs.create_head(name, dim=4, num_classes=num_classes, engine=engine, **{**keywords, "scale": s}).to(dtype)
         with torch.no_grad():
             head.weight.copy_(-x.expand(num_classes, 4))
         return value(head, x, y)

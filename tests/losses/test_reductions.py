@@ -189,7 +189,7 @@ def test_sphereface2_without_adjustment_is_equation_4(bias: str | None) -> None:
     x, w, y = batch(3)
     r, lam, m_p, m_n = 20.0, 0.8, 0.3, 0.15
     keywords = {"balance": lam, "scale": r, "margin": m_p, "negative_margin": m_n, "power": 1.0, "bias": bias}
-    head = hs.create_head("sphereface2", dim=DIM, num_classes=NUM_CLASSES, **keywords).double()  # type: ignore[arg-type]
+    head = hs.create_head("sphereface2", dim=DIM, num_classes=NUM_CLASSES, **keywords).double()  # type: ignore[call-overload]
     with torch.no_grad():
         head.weight.copy_(w)
     b = 0.0 if bias is None else head.objective.bias.detach()

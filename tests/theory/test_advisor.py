@@ -1,6 +1,7 @@
 """The advisor: its margins end where they should, and it warns."""
 
 import math
+from typing import Any
 
 import pytest
 
@@ -57,7 +58,8 @@ def test_the_scale_lets_the_loss_end_and_the_weight_be_known(classes: int, dim: 
 
 def test_the_choices_are_heads_that_exist() -> None:
     for choice in advise(50, 16).choices:
-        head = create_head(choice.loss, dim=16, num_classes=50, scale=20.0, margin=choice.value)
+        options: dict[str, Any] = {"scale": 20.0, "margin": choice.value}
+        head = create_head(choice.loss, dim=16, num_classes=50, **options)
         assert head.weight.shape == (50, 16)
 
 

@@ -149,7 +149,7 @@ def test_polar_collapse() -> None:
     """The loss of the real head with every prototype opposite to the feature."""
     for margins in MARGINS:
         setting = ExpectedSoftmax(num_classes=7, dim=4, scale=9.0, **margins)  # type: ignore[arg-type]
-        head = hs.create_head("unified", dim=4, num_classes=7, scale=9.0, **margins).double()  # type: ignore[arg-type]
+        head = hs.create_head("unified", dim=4, num_classes=7, scale=9.0, **margins).double()  # type: ignore[call-overload]
         x = torch.tensor([[0.0, 1.0, 0.0, 0.0]], dtype=torch.float64)
         with torch.no_grad():
             head.weight.copy_((-x).expand(7, 4))

@@ -11,10 +11,10 @@ import hypersphere as hs
 from hypersphere.training import Monitor, TrainingStopped
 
 
-def collapsed(name: str = "ampface", **options: object) -> tuple[hs.Head, Tensor, Tensor]:
+def collapsed(name: str = "ampface", **options: Any) -> tuple[hs.Head, Tensor, Tensor]:
     """A head whose prototypes point one way, and samples that point the other."""
     torch.manual_seed(0)
-    head = hs.create_head(name, dim=4, num_classes=6, **options)  # type: ignore[arg-type]
+    head = hs.create_head(name, dim=4, num_classes=6, **options)
     with torch.no_grad():
         head.weight.copy_(torch.tensor([1.0, 0, 0, 0]) + 0.01 * torch.randn(6, 4))
     return head, torch.tensor([[-1.0, 0, 0, 0]]).repeat(8, 1) + 0.01 * torch.randn(8, 4), torch.arange(8) % 6

@@ -6,7 +6,7 @@ import inspect
 import math
 from collections.abc import Mapping
 from functools import partial
-from typing import Any
+from typing import Any, Literal, Unpack, overload
 
 import torch
 from torch import Tensor, nn
@@ -23,6 +23,7 @@ from hypersphere.core import (
 from hypersphere.distributed import ClassShards, GroupLike
 from hypersphere.engines import EngineOptions, Precision, compute_dtype
 from hypersphere.geometry import EPS
+from hypersphere.heads import head_options
 from hypersphere.heads.head import Head
 from hypersphere.heads.sampling import Sampler, check_sampling
 from hypersphere.heads.start import check_norm, draw_rows_, fixed_prototypes
@@ -30,7 +31,6 @@ from hypersphere.heads.validate import check_embeddings, check_labels, check_pla
 from hypersphere.losses import OBJECTIVES, Batch, Contrastive, Objective, SampleLoss, Triplet
 
 _LEAST, _LARGEST, _PRINTED = 1e-30, 1e12, 1e300
-Additions = Mapping[str, Mapping[str, Any]]
 
 
 class PairLoss(nn.Module):
@@ -51,6 +51,136 @@ class PairLoss(nn.Module):
         return loss
 
 
+@overload
+def create_head(
+    name: Literal["ampface"], *, dim: int, num_classes: int, **options: Unpack[head_options.AmpFaceOptions]
+) -> Head: ...
+@overload
+def create_head(
+    name: Literal["arcface"], *, dim: int, num_classes: int, **options: Unpack[head_options.ArcFaceOptions]
+) -> Head: ...
+@overload
+def create_head(
+    name: Literal["c_contrastive"], *, dim: int, num_classes: int, **options: Unpack[head_options.CContrastiveOptions]
+) -> Head: ...
+@overload
+def create_head(
+    name: Literal["c_triplet"], *, dim: int, num_classes: int, **options: Unpack[head_options.CTripletOptions]
+) -> Head: ...
+@overload
+def create_head(
+    name: Literal["center"], *, dim: int, num_classes: int, **options: Unpack[head_options.CenterOptions]
+) -> Head: ...
+@overload
+def create_head(
+    name: Literal["circle"], *, dim: int, num_classes: int, **options: Unpack[head_options.CircleOptions]
+) -> Head: ...
+@overload
+def create_head(
+    name: Literal["coco"], *, dim: int, num_classes: int, **options: Unpack[head_options.CoCoOptions]
+) -> Head: ...
+@overload
+def create_head(
+    name: Literal["contrastive"], *, dim: int, num_classes: int, **options: Unpack[head_options.ContrastiveOptions]
+) -> Head: ...
+@overload
+def create_head(
+    name: Literal["cosface"], *, dim: int, num_classes: int, **options: Unpack[head_options.CosFaceOptions]
+) -> Head: ...
+@overload
+def create_head(
+    name: Literal["curricularface"],
+    *,
+    dim: int,
+    num_classes: int,
+    **options: Unpack[head_options.CurricularFaceOptions],
+) -> Head: ...
+@overload
+def create_head(
+    name: Literal["focal"], *, dim: int, num_classes: int, **options: Unpack[head_options.FocalOptions]
+) -> Head: ...
+@overload
+def create_head(
+    name: Literal["gm_softmax"], *, dim: int, num_classes: int, **options: Unpack[head_options.GMSoftmaxOptions]
+) -> Head: ...
+@overload
+def create_head(
+    name: Literal["hyperspherical_energy"],
+    *,
+    dim: int,
+    num_classes: int,
+    **options: Unpack[head_options.HypersphericalEnergyOptions],
+) -> Head: ...
+@overload
+def create_head(
+    name: Literal["l_softmax"], *, dim: int, num_classes: int, **options: Unpack[head_options.LSoftmaxOptions]
+) -> Head: ...
+@overload
+def create_head(
+    name: Literal["label_aware_smoothing"],
+    *,
+    dim: int,
+    num_classes: int,
+    **options: Unpack[head_options.LabelAwareSmoothingOptions],
+) -> Head: ...
+@overload
+def create_head(
+    name: Literal["label_smoothing"],
+    *,
+    dim: int,
+    num_classes: int,
+    **options: Unpack[head_options.LabelSmoothingOptions],
+) -> Head: ...
+@overload
+def create_head(
+    name: Literal["ldam"], *, dim: int, num_classes: int, **options: Unpack[head_options.LDAMOptions]
+) -> Head: ...
+@overload
+def create_head(
+    name: Literal["lm_softmax"], *, dim: int, num_classes: int, **options: Unpack[head_options.LMSoftmaxOptions]
+) -> Head: ...
+@overload
+def create_head(
+    name: Literal["modified_softmax"], *, dim: int, num_classes: int, **options: Unpack[head_options.HeadOptions]
+) -> Head: ...
+@overload
+def create_head(
+    name: Literal["normface"], *, dim: int, num_classes: int, **options: Unpack[head_options.NormFaceOptions]
+) -> Head: ...
+@overload
+def create_head(
+    name: Literal["sample_margin"], *, dim: int, num_classes: int, **options: Unpack[head_options.SampleMarginOptions]
+) -> Head: ...
+@overload
+def create_head(
+    name: Literal["softmax"], *, dim: int, num_classes: int, **options: Unpack[head_options.SoftmaxOptions]
+) -> Head: ...
+@overload
+def create_head(
+    name: Literal["sphereface"], *, dim: int, num_classes: int, **options: Unpack[head_options.SphereFaceOptions]
+) -> Head: ...
+@overload
+def create_head(
+    name: Literal["sphereface2"], *, dim: int, num_classes: int, **options: Unpack[head_options.SphereFace2Options]
+) -> Head: ...
+@overload
+def create_head(
+    name: Literal["sphereface_r"], *, dim: int, num_classes: int, **options: Unpack[head_options.SphereFaceROptions]
+) -> Head: ...
+@overload
+def create_head(
+    name: Literal["triplet"], *, dim: int, num_classes: int, **options: Unpack[head_options.TripletOptions]
+) -> Head: ...
+@overload
+def create_head(
+    name: Literal["unified"], *, dim: int, num_classes: int, **options: Unpack[head_options.UnifiedOptions]
+) -> Head: ...
+@overload
+def create_head(
+    name: Literal["zero_centroid"], *, dim: int, num_classes: int, **options: Unpack[head_options.HeadOptions]
+) -> Head: ...
+@overload
+def create_head(name: str, *, dim: int, num_classes: int, **options: Unpack[head_options.HeadOptions]) -> Head: ...
 def create_head(
     name: str,
     *,
@@ -64,7 +194,7 @@ def create_head(
     precision: Precision | None = None,
     budget: int | None = None,
     eps: float = EPS,
-    add: Additions | None = None,
+    add: head_options.Additions | None = None,
     shard: GroupLike | None = None,
     sample: float | None = None,
     unbiased: bool = False,
@@ -195,7 +325,7 @@ def list_heads(pattern: str = "*") -> list[str]:
     return OBJECTIVES.names(pattern)
 
 
-def _added(add: Additions | None, sizes: Mapping[str, int]) -> dict[str, tuple[float, Objective]]:
+def _added(add: head_options.Additions | None, sizes: Mapping[str, int]) -> dict[str, tuple[float, Objective]]:
     """The further losses, each with its weight."""
     if add is not None and not isinstance(add, Mapping):
         raise ValueError(f"add={add!r} must map names of losses to their options, for example {{'center': {{}}}}")

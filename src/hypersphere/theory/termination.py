@@ -61,7 +61,8 @@ def target_logit(loss: str, *, scale: float, **options: Any) -> Callable[[Floats
     """
     check_choice("loss", loss, FAMILY)
     fixed = _FIXED.get(loss, {})
-    head = create_head(loss, dim=2, num_classes=2, engine="dense", scale=scale, **{**options, **fixed}).double()
+    settings: dict[str, Any] = {**options, **fixed, "scale": scale}
+    head = create_head(loss, dim=2, num_classes=2, engine="dense", **settings).double()
     with torch.no_grad():
         head.weight.copy_(torch.tensor([[1.0, 0.0], [-1.0, 0.0]]))
     label = torch.zeros(1, dtype=torch.int64)
