@@ -41,7 +41,7 @@ def test_a_cell_that_stops_does_not_stop_the_table(
     out = ["--out", str(tmp_path / "cells"), "--device", "cpu", "train.steps=4", "train.log_every=2"]
     assert main(["compare", str(path), "--grid", "optimizer.lr=1e20,0.05", "--seeds", "2", *out]) == 0
     title, *rows, last = capsys.readouterr().out.splitlines()
-    assert title.split() == ["cell", "unseen", "iden...", "fit", "%", "||x||", "n"]
+    assert title.split() == ["cell", "unseen", "identities", "fit", "%", "||x||", "n"]  # not cut, in a file
     assert rows[0].split() == ["optimizer.lr=1e+20", "-", "-", "-", "0"]
     assert all("stopped" in row and "the loss is" in row for row in rows[1:3])
     name, accuracy, _, spread, fit, norm, runs = rows[3].split()
@@ -148,3 +148,43 @@ def test_going_on_without_best_keeps_no_old_best(
 def test_images_are_no_recipe_to_compare(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["compare", str(tmp_path), "--heads", "softmax,arcface", "--device", "cpu"]) == 2
     assert f"`hypersphere train {tmp_path} --dry-run > images.toml`" in capsys.readouterr().err
+
+
+def test_the_page_has_the_answer_curves_and_hardest_pairs(
+    path: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pytest.importorskip("tensorboard", reason="needs the extra tensorboard")
+    cells, page = tmp_path / "cells", tmp_path / "page.html"
+    command = ["compare", str(path), "--heads", "softmax,arcface", "--seeds", "2", "train.steps=4", "--device", "cpu"]
+    assert main([*command, "--out", str(cells), "--page", str(page), "--tensorboard"]) == 0
+    assert f"the page: {page}" in capsys.readouterr().out
+    html = page.read_text()
+    for said in (
+        "softmax, arcface, compared",
+        "against softmax",
+        "loss by step",
+        "The hardest pairs",
+        "2 of 2",
+        "--page",
+    ):
+        assert said in html, said
+    assert len(list(cells.glob("*/tensorboard/events*"))) == 4
+    page.unlink()
+    assert main([*command, "--out", str(cells), "--page", str(page)]) == 0  # of runs on record
+    assert page.is_file()
+
+
+def test_a_page_that_cannot_be_written_is_refused_before_training(
+    path: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for name, said in (("page.pdf", "ends in .html"), ("none/page.html", "does not exist")):
+        assert main(["compare", str(path), "--out", str(tmp_path / "cells"), "--page", str(tmp_path / name)]) == 2
+        assert said in capsys.readouterr().err
+    assert not (tmp_path / "cells").exists()
+
+
+def test_training_leaves_a_picture(path: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    out = tmp_path / "run"
+    assert main(["train", str(path), "train.steps=4", "--out", str(out), "--device", "cpu"]) == 0
+    assert f"drawn: {out / 'training.png'}" in capsys.readouterr().out
+    assert (out / "training.png").read_bytes().startswith(b"\x89PNG")

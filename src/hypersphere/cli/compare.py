@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -10,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import hypersphere as hs
 from hypersphere.cli.output import Results, bold, note
 from hypersphere.cli.parser import add_device, add_loading, add_plugins, add_seeds
+from hypersphere.cli.photo_options import check_output
 from hypersphere.cli.train import add_length, all_settings
 from hypersphere.core import Progress, digest, remove_partial
 
@@ -33,14 +35,14 @@ def add_command(commands: Any) -> None:
     add_plugins(compare)
     add_loading(compare)
     add_length(compare)
+    compare.add_argument("--page", type=Path, metavar="OUT.html", help="write curves and the hardest pairs as a page")
+    compare.add_argument("--tensorboard", action="store_true", help="log each run to tensorboard in its folder, too")
     compare.set_defaults(run="compare:run_compare", goes_on=True)
 
 
 def run_compare(options: argparse.Namespace) -> Results | None:
     """Train every cell that is not on record yet; print mean and deviation over the seeds."""
-    for name in ("seeds", "jobs"):
-        if getattr(options, name) < 1:
-            raise ValueError(f"--{name} {getattr(options, name)} must be at least 1")
+    _check_options(options)
     plugins = hs.core.load_plugins(options.plugin)
     if hs.training.is_data(str(options.recipe)):
         raise ValueError(
@@ -67,7 +69,7 @@ def run_compare(options: argparse.Namespace) -> Results | None:
             note(f"{len(tasks) - len(left)} of {len(tasks)} runs are on record in {record.path}")
         workers = options.workers if options.workers is not None else hs.distributed.default_workers(world.device)
         trainer = {"workers": workers // options.jobs, "compile": options.compile}
-        pool = {"jobs": options.jobs, "plugins": options.plugin}
+        pool = {"jobs": options.jobs, "plugins": options.plugin, "tensorboard": options.tensorboard}
         with Progress("comparing", "steps") as progress:
             shown = _Shown(progress, len(left))
             for result in hs.training.run_tasks(left, world, trainer, report=shown, **pool):
@@ -79,13 +81,28 @@ def run_compare(options: argparse.Namespace) -> Results | None:
     runs = {
         title: [record.records[hs.training.run_key(recipe)] for recipe in recipes] for title, recipes in cells.items()
     }
-    for line, best in hs.training.table_lines(runs, [each.title for each in sets]):
+    for line, best in hs.training.table_lines(runs, [each.title for each in sets], cut=sys.stdout.isatty()):
         print(bold(line) if best else line)
     first, gains = hs.training.gains_over_first(runs, sets)
     for line in hs.training.gain_lines(first, gains):
         print(line)
     print(f"every run: {record.path}")
-    return Results({"cells": runs, "gains": gains, "record": record.path})
+    if options.page is not None:
+        compared = hs.training.Compared(tasks, runs, sets, first, gains, options.command)
+        print(f"the page: {hs.training.write_comparison_page(compared, options.page, str(world.device))}")
+    return Results({"cells": runs, "gains": gains, "record": record.path, "page": options.page})
+
+
+def _check_options(options: argparse.Namespace) -> None:
+    """Refuse before training what would fail after it."""
+    for name in ("seeds", "jobs"):
+        if getattr(options, name) < 1:
+            raise ValueError(f"--{name} {getattr(options, name)} must be at least 1")
+    if options.page is not None:
+        check_output(options.page, "--page", ".html")
+        hs.plots.new_figure(1, 1)  # an error where matplotlib is missing
+    if options.tensorboard:
+        hs.core.import_extra("tensorboard", "logging to TensorBoard")
 
 
 def _check_names(tasks: Sequence[Task]) -> None:

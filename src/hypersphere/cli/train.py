@@ -106,6 +106,9 @@ def run_train(options: argparse.Namespace) -> Results | None:
         shown = f"{verified[0].accuracy:.2%}" if len(verified) == 1 else f"{mean:.2%}, the mean of {all_of_them}"
         print(f"verification accuracy on {title}: {shown}")
     print(f"checkpoints, log and resolved recipe: {out}")
+    picture = run.trained.folder / "training.png"
+    if picture.is_file():
+        print(f"loss, angles and validation, drawn: {picture}")
     model = run.trained.folder / hs.models.MODEL_FILE
     if model.is_file():
         print(f"the model: {model}")

@@ -4,6 +4,7 @@ from hypersphere.core.stored_array import StoredArray
 from hypersphere.training.build import make_batches, total_steps
 from hypersphere.training.checkpoints import Checkpoints
 from hypersphere.training.choose_recipe import ChosenRecipe, as_setting, choose_recipe, is_data, run_folder
+from hypersphere.training.compare_report import Compared, write_comparison_page
 from hypersphere.training.compare_table import gain_lines, gains_over_first, table_lines
 from hypersphere.training.comparison import check_same_plugins, compare_cells
 from hypersphere.training.demo import DemoExtent, demo_recipes, run_demo
@@ -37,6 +38,7 @@ __all__ = [
     "SHIPPED_RECIPES",
     "Checkpoints",
     "ChosenRecipe",
+    "Compared",
     "DataSettings",
     "DemoExtent",
     "DemoOutcome",
@@ -101,4 +103,5 @@ __all__ = [
     "training_source",
     "unseen_pairs",
     "validation_sets",
+    "write_comparison_page",
 ]

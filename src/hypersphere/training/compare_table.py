@@ -34,19 +34,26 @@ def gain_lines(first: str, gains: Mapping[str, Mapping[str, Difference]]) -> Ite
             yield f"  {title}: {value:+.2f} [{low:+.2f}, {high:+.2f}]"
 
 
-def table_lines(cells: Cells, sets: Sequence[str]) -> Iterator[tuple[str, bool]]:
-    """The table, at most 80 columns wide with two sets: per cent of pairs right, then how well the runs have fitted.
+def table_lines(cells: Cells, sets: Sequence[str], *, cut: bool = True) -> Iterator[tuple[str, bool]]:
+    """The table: per cent of pairs right, then how well the runs have fitted.
+
+    Args:
+        cells: the runs of each.
+        sets: titles of the validation sets.
+        cut: names, for a terminal: the table is then at most 80 columns wide with two sets.
 
     Yields:
         each line, and whether it is that of the best of several cells.
     """
-    width = min(max(12, 80 - _SET * len(sets) - 18), max(4, *(len(title) for title in cells)))
-    titles = "".join(f"{_short(title):>{_SET}}" for title in sets)
+    width, wide = max(4, *(len(title) for title in cells)), max(_SET, *(len(title) + 2 for title in sets))
+    if cut:
+        width, wide = min(max(12, 80 - _SET * len(sets) - 18), width), _SET
+    titles = "".join(f"{_short(title, wide - 2):>{wide}}" for title in sets)
     yield f"{'cell':<{width}}{titles}{'fit %':>7}{'||x||':>7}{'n':>4}", False
     best = max(cells, key=lambda title: _first_mean(cells[title], sets))
     for title, runs in cells.items():
         measured = _measured(runs)
-        shown = "".join(f"{_spread([run.scores[name].accuracy for run in measured]):>{_SET}}" for name in sets)
+        shown = "".join(f"{_spread([run.scores[name].accuracy for run in measured]):>{wide}}" for name in sets)
         fit = _mean_of([run.train_accuracy for run in measured], 100)
         norm = _mean_of([run.norm for run in measured], 1)
         line = f"{_short(title, width):<{width}}{shown}{fit:>7}{norm:>7}{len(measured):>4}"
@@ -67,7 +74,7 @@ def _first_mean(runs: Sequence[RunRecord], sets: Sequence[str]) -> float:
     return statistics.mean([run.scores[sets[0]].accuracy for run in _measured(runs)] or [-1.0])
 
 
-def _short(text: str, width: int = _SET - 2) -> str:
+def _short(text: str, width: int) -> str:
     return text if len(text) <= width else f"{text[: width - 3]}..."
 
 

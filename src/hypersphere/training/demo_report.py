@@ -152,10 +152,10 @@ def build_report(
     page.origin(_origin(recipe, losses, pairs, command=_command(out, seed)))
     _results(page, outcomes)
     _data(page, recipe, pairs)
-    _curves(page, outcomes, pairs)
-    _training(page, outcomes)
+    add_curves(page, outcomes, pairs)
+    add_training(page, outcomes)
     _spheres(page, spheres, recipe.backbone["dim"])
-    _hardest(page, outcomes, pairs)
+    add_hardest(page, outcomes, pairs)
     _reproduce(page, outcomes, out, seed, seconds)
     return page
 
@@ -226,7 +226,8 @@ def _data(page: Page, recipe: Recipe, pairs: UnseenPairs) -> None:
     )
 
 
-def _curves(page: Page, outcomes: Mapping[str, DemoOutcome], pairs: UnseenPairs) -> None:
+def add_curves(page: Page, outcomes: Mapping[str, DemoOutcome], pairs: UnseenPairs) -> None:
+    """Add the ROC of every network, and how similar pairs are to it."""
     genuine, impostor = int(pairs.same.sum()), int((~pairs.same).sum())
     page.heading("Who is let in: the ROC")
     curves = {outcome.title: (outcome.result.roc.far, outcome.result.roc.tar) for outcome in outcomes.values()}
@@ -248,12 +249,13 @@ def _curves(page: Page, outcomes: Mapping[str, DemoOutcome], pairs: UnseenPairs)
         "The cosine of the two embeddings of each pair: 1 means the same direction, 0 a right angle. Pairs of one "
         "person should lie to the right of the dashed threshold, pairs of two to the left; where the colours overlap, "
         "the network errs. Only the overlap counts: each loss has its own scale of cosines. The line is the mean of "
-        "the ten folds' thresholds; all three have the same axes.",
+        "the ten folds' thresholds; all have the same axes.",
         columns=3,
     )
 
 
-def _training(page: Page, outcomes: Mapping[str, DemoOutcome]) -> None:
+def add_training(page: Page, outcomes: Mapping[str, DemoOutcome]) -> None:
+    """Add loss, angle, accuracy and class margin over the steps of every run."""
     logs = {outcome.title: outcome.log for outcome in outcomes.values()}
     page.heading("How training went")
     page.figure(
@@ -301,7 +303,8 @@ def _spheres(page: Page, spheres: Sequence[Sphere], dim: int) -> None:
     )
 
 
-def _hardest(page: Page, outcomes: Mapping[str, DemoOutcome], pairs: UnseenPairs) -> None:
+def add_hardest(page: Page, outcomes: Mapping[str, DemoOutcome], pairs: UnseenPairs) -> None:
+    """Add the pairs that the network with the highest accuracy is most wrong about."""
     best = max(outcomes.values(), key=lambda outcome: outcome.result.accuracy.value)
     wrong = ~best.result.right
     limits = best.result.fold_thresholds[fold_of_pairs(len(best.result.fold_thresholds), len(best.scores))]

@@ -25,6 +25,7 @@ from hypersphere.distributed import World, process_pool
 from hypersphere.evaluation import embed
 from hypersphere.heads import NoLogits
 from hypersphere.training.finished_run import Trained, run_embedder
+from hypersphere.training.logs import TensorBoard
 from hypersphere.training.monitor import TrainingStopped
 from hypersphere.training.recipe import Recipe
 from hypersphere.training.recipe_stages import SECOND, train_recipe
@@ -91,6 +92,7 @@ def run_task(
     *,
     measure: Measure | None = None,
     begin_from: Path | None = None,
+    tensorboard: bool = False,
 ) -> RunRecord:
     """Train one recipe and measure what it left behind; a run that stops itself has a record that says why.
 
@@ -102,6 +104,7 @@ def run_task(
         report: called as `report(step, steps)`.
         measure: measures more of the network than its pairs.
         begin_from: folder of a run that has trained the same first stage, which is copied.
+        tensorboard: log to `tensorboard` in the folder of each stage, too.
     """
     if begin_from is not None and begin_from.is_dir() and not task.folder.exists():
         with staged_folder(task.folder) as place:
@@ -119,7 +122,8 @@ def run_task(
     )
 
     def make(stage: Recipe, place: Path) -> Trainer:
-        return Trainer(stage, place, world=world, source=source, **options)
+        loggers = [TensorBoard(place / "tensorboard")] if tensorboard and world.is_main else []
+        return Trainer(stage, place, world=world, source=source, loggers=loggers, **options)
 
     try:
         trained = train_recipe(recipe, task.folder, make, _Steps(report))
@@ -201,6 +205,7 @@ def run_tasks(
     report: Report | None = None,
     measure: Measure | None = None,
     plugins: Sequence[str | Path] = (),
+    tensorboard: bool = False,
 ) -> Iterator[RunRecord]:
     """Train every task; records come as they are ready.
 
@@ -215,6 +220,7 @@ def run_tasks(
         report: called as `report(number of the task, steps done, steps in all)`.
         measure: measures more of each network than its pairs; a function of a module, where there are several jobs.
         plugins: files that `load_plugins` has run here, for processes of their own to run, too.
+        tensorboard: log to TensorBoard in the folder of every run, too.
     """
     shared: dict[str, Prepared] = {}
     for task in tasks:
@@ -227,11 +233,14 @@ def run_tasks(
             task, first = tasks[number], _folder(tasks, firsts[number])
             prepared = shared[digest(task.recipe.data)]
             steps = _numbered(report, number)
-            yield run_task(task, prepared, world, options, steps, measure=measure, begin_from=first)
+            more: dict[str, Any] = {"measure": measure, "begin_from": first, "tensorboard": tensorboard}
+            yield run_task(task, prepared, world, options, steps, **more)
         return
     if world.size > 1:
         raise ValueError(f"jobs={jobs}: runs that {world.size} processes share are trained one after another")
-    yield from _in_processes(tasks, firsts, _Worker(shared, options, str(world.device), jobs, measure, plugins), report)
+    yield from _in_processes(
+        tasks, firsts, _Worker(shared, options, str(world.device), jobs, measure, plugins, tensorboard), report
+    )
 
 
 def _folder(tasks: Sequence[Task], number: int | None) -> Path | None:
@@ -252,6 +261,7 @@ class _Worker:
     jobs: int
     measure: Measure | None = None
     plugins: Sequence[str | Path] = ()
+    tensorboard: bool = False
     steps: Any = None
 
     def begin(self) -> None:
@@ -278,7 +288,8 @@ def _work(number: int, task: Task, begin_from: Path | None) -> RunRecord:
             worker.steps.put((number, done, total))
 
     world, prepared = World(device=torch.device(worker.device)), worker.shared[digest(task.recipe.data)]
-    return run_task(task, prepared, world, worker.options, report, measure=worker.measure, begin_from=begin_from)
+    more: dict[str, Any] = {"measure": worker.measure, "begin_from": begin_from, "tensorboard": worker.tensorboard}
+    return run_task(task, prepared, world, worker.options, report, **more)
 
 
 def _in_processes(

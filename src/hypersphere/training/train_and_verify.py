@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import statistics
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
@@ -20,6 +21,7 @@ from hypersphere.training.logs import Logger, TrainingReporter
 from hypersphere.training.recipe import Recipe, ValidationSettings, load_recipe
 from hypersphere.training.recipe_stages import train_recipe
 from hypersphere.training.trainer import Trainer
+from hypersphere.training.training_plot import save_training_plot
 from hypersphere.training.validation import NO_VALIDATION, validation_sets
 
 Show = Callable[[str, str], AbstractContextManager[TrainingReporter]]
@@ -110,6 +112,9 @@ def train_and_verify(
     results = {each.title: each.verify_run(trained, device) for each in sets}
     if results and (trained.folder / CARD_FILE).is_file():
         _complete_card(trained, results)
+    if world.is_main:
+        accuracy = {title: statistics.mean(one.accuracy.value for one in many) for title, many in results.items()}
+        save_training_plot(trained.folder, accuracy)
     return TrainedRun(trained, results, None if trained.snapshots else step, sets[0].title if sets else "")
 
 
