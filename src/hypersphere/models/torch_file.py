@@ -57,7 +57,7 @@ def check_directory(file: BinaryIO) -> None:
     try:
         with zipfile.ZipFile(file) as archive:
             entries = archive.infolist()
-            stated = sum(entry.file_size for entry in entries)
+            stated = sum(max(entry.file_size, entry.compress_size) for entry in entries)
             named = [entry for entry in entries if entry.filename.endswith("data.pkl")]
             pickles = [archive.read(entry) for entry in named] if stated <= size else []
     except Exception as error:  # a damaged directory raises anything at all

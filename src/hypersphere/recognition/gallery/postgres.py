@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -24,6 +25,7 @@ from hypersphere.recognition.gallery.driver import (
     stored_entry,
 )
 from hypersphere.recognition.gallery.gallery_settings import contract_digest, settings_row
+from hypersphere.recognition.gallery.postgres_pool import ConnectionPool
 from hypersphere.recognition.gallery.postgres_rows import (
     COLUMNS,
     READ,
@@ -41,6 +43,12 @@ from hypersphere.recognition.gallery.stored_template import Record, as_json, aud
 _BATCH = 1000
 _CONNECT_SECONDS = 2
 _STATEMENT_MS = 60_000
+_SEARCH_MS = 5_000
+"""A search that takes longer is ended by the server: nobody waits for its answer any more."""
+_CONNECTIONS = 8
+_SCANS = 2
+"""Exact scans at once in a process: each takes all cores of the server, so that more of them only take longer each."""
+_WAIT_SECONDS = 5.0
 _MOST = 1_000_000
 _COUNTED = 50_000
 """Templates up to which they are counted when they are to be few."""
@@ -65,7 +73,15 @@ class PostgresGallery(ServerGallery):
     def __init__(self, address: str, name: str, shown: str, contract: Contract | None, *, create: bool) -> None:
         self._psycopg = import_extra("psycopg", "a gallery in PostgreSQL")
         self._source, self._name, self._shown = address, f"hypersphere_{name}", shown
+        self._pool = ConnectionPool(
+            self._connect, self._psycopg.OperationalError, most=_CONNECTIONS, seconds=_WAIT_SECONDS, address=shown
+        )
+        self._scans = threading.BoundedSemaphore(_SCANS)
         super().__init__(shown, contract, create=create)
+
+    def close(self) -> None:
+        """See `Gallery.close`."""
+        self._pool.close()
 
     def store(self, records: Iterable[Record], action: str) -> None:
         """See `Gallery.store`."""
@@ -88,7 +104,15 @@ class PostgresGallery(ServerGallery):
 
     def find_exactly(self, probes: NDArray[np.float32], k: int, where: Mapping[str, str]) -> list[list[Candidate]]:
         """See `ServerGallery.find_exactly`: all probes of a call see one state."""
-        return self._find(probes, k, where, "(vector <#> %s) + 0, id")
+        if not self._scans.acquire(timeout=_WAIT_SECONDS):
+            raise GalleryUnavailable(
+                f"{self.address}: too many searches wait for an exact scan; `hypersphere gallery approximate` builds "
+                "an index"
+            )
+        try:
+            return self._find(probes, k, where, "(vector <#> %s) + 0, id")
+        finally:
+            self._scans.release()
 
     def find_by_index(
         self, probes: NDArray[np.float32], k: int, where: Mapping[str, str], effort: int
@@ -102,7 +126,7 @@ class PostgresGallery(ServerGallery):
     ) -> list[list[Candidate]]:
         with self._session() as sql:
             sql.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ")
-            for setting in settings:
+            for setting in (f"statement_timeout = {_SEARCH_MS}", *settings):
                 sql.execute(f"SET LOCAL {setting}")
             return [self._find_one(sql, probe, k, where, order) for probe in probes]
 
@@ -327,46 +351,35 @@ class PostgresGallery(ServerGallery):
             yield from cursor
 
     def _connect(self) -> Any:
-        connection = self._psycopg.connect(
-            self._source,
-            autocommit=True,
-            connect_timeout=_CONNECT_SECONDS,
-            tcp_user_timeout=1000 * _CONNECT_SECONDS,
-            application_name="hypersphere",
-            options=f"-c synchronous_commit=on -c statement_timeout={_STATEMENT_MS} -c client_encoding=UTF8",
-        )
+        try:
+            connection = self._psycopg.connect(
+                self._source,
+                autocommit=True,
+                connect_timeout=_CONNECT_SECONDS,
+                tcp_user_timeout=1000 * _CONNECT_SECONDS,
+                application_name="hypersphere",
+                options=f"-c synchronous_commit=on -c statement_timeout={_STATEMENT_MS} -c client_encoding=UTF8",
+            )
+        except self._psycopg.ProgrammingError as error:  # its words may quote a part of the password
+            raise ValueError(f"{self._shown}: expected postgresql://user@host/database#name") from error
         adapt_vectors(self._psycopg, connection)
         return connection
 
     @contextmanager
     def _session(self) -> Iterator[Any]:
-        """A connection in a transaction: the one that is there, or a new one where the server has closed it."""
-        with self._lock, self._naming_errors():
-            if self._client is not None and not self._answers():
-                self.close()
-            if self._client is None:
-                self._client = self._connect()
-            with self._client.transaction():
-                yield self._client
-
-    def _answers(self) -> bool:
-        try:
-            self._client.execute("SELECT 1")
-        except self._psycopg.OperationalError:
-            return False
-        return True
+        """A connection in a transaction of its own: threads do not wait for one another."""
+        with self._naming_errors(), self._pool.borrowed() as connection, connection.transaction():
+            yield connection
 
     @contextmanager
     def _naming_errors(self) -> Iterator[None]:
         """Let errors of the connection be those of galleries."""
         try:
             yield
-        except self._psycopg.ProgrammingError as error:
-            if self._client is not None:
-                raise
-            # What libpq says of it may quote a part of the password.
-            raise ValueError(
-                f"{self._shown}: no address of PostgreSQL; expected postgresql://user@host/database#name"
+        except self._psycopg.errors.QueryCanceled as error:
+            raise GalleryUnavailable(
+                f"{self._shown}: PostgreSQL takes too long; `hypersphere gallery approximate` builds an index for "
+                "searches"
             ) from error
         except (self._psycopg.OperationalError, self._psycopg.InterfaceError) as error:
             raise GalleryUnavailable(f"{self._shown}: PostgreSQL does not answer ({_words(error)})") from error
