@@ -84,7 +84,7 @@ def test_fits_of_items_on_faces_are_those_of_the_runs_on_record() -> None:
             len(runs),
         )
         for runs in groups.values()
-        if len(runs) > 1
+        if runs
     }
     faces = [entry.id for entry in load_catalogue().select(kind="real") if entry.data == "faces"]
     results = shipped_results()
