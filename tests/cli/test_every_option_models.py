@@ -89,6 +89,18 @@ def test_export_unit_vectors_over_an_older_file(here: Path, capsys: Capture) -> 
     np.testing.assert_allclose(np.linalg.norm(np.asarray(raw), axis=1), 1, rtol=1e-5)
 
 
+def test_export_for_other_runtimes(here: Path, capsys: Capture) -> None:
+    torch.manual_seed(0)
+    network = randomize(create_backbone("cnn4", dim=8, input_size=(16, 16)))
+    save_model(here / "m.safetensors", network, Contract(input_size=(16, 16)), {"name": "cnn4", "dim": 8})
+    words = ["export", "m.safetensors", "m.onnx", "--count", "4", "--preprocess", "--input", "uint8", "--opset", "18"]
+    found = document(capsys, *words, "--batch", "1", "--half")
+    assert (found["batch"], found["input"], found["opset"], found["precision"]) == (1, "uint8", 18, "float16")
+    assert found["parity"]["least_cosine"] > 0.999
+    assert main(["export", "m.safetensors", "o.xml", "--count", "4"]) == 0
+    assert "o.xml: cnn4, OpenVINO, float32, any batch" in capsys.readouterr().out
+
+
 def test_train_hands_over_how_it_trains(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     Path("small.toml").write_text(RECIPE)
     compiled: list[torch.nn.Module] = []

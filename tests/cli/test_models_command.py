@@ -180,3 +180,32 @@ def test_options_of_impostors_that_do_not_fit(here: Path, capsys: Capture, words
     Path("groups.csv").write_text("file,sex\nnobody.jpg,F\n")
     assert main(["calibrate", "own", *words]) == 2
     assert message in capsys.readouterr().err
+
+
+def test_check_names_what_is_wrong(here: Path, capsys: Capture) -> None:
+    (here / "models.toml").write_text(OWN)
+    assert main(["check", "own", "--provider", "openvino", "--offline", "--device", "cpu"]) == 0
+    assert "  ok     cosine " in capsys.readouterr().out
+    assert main(["check", "net.onnx", "--contract", "insightface", "--golden", "net.golden.safetensors"]) == 0
+    found = document(capsys, "check", "net.onnx", "--contract", "insightface")
+    assert (found["mistake"], min(found["cosines"]) > 0.9999) == ("", True)
+    Path("bgr.toml").write_text('input_size = [112, 112]\ncolour = "bgr"\nalignment = "insightface-112"\n')
+    assert document(capsys, "check", "net.onnx", "--contract", "bgr.toml", status=1)["mistake"] == "colour"
+    assert main(["check", "net.onnx", "--contract", "bgr.toml", "--tolerance", "-1"]) == 0
+    Path("net.golden.safetensors").unlink()
+    found = document(capsys, "check", "net.onnx", "--contract", "bgr.toml", "--reference", "own", status=1)
+    assert found["mistake"] == "colour"
+    for words in (["--pairs", "a.txt"], ["--golden", "net.npz"]):
+        assert main(["check", "net.onnx", "--contract", "insightface", *words]) == 2
+
+
+def test_check_shows_how_error_rates_shift(here: Path, capsys: Capture) -> None:
+    (here / "models.toml").write_text(OWN)
+    names = sorted(path.relative_to("people").as_posix() for path in Path("people").rglob("*.jpg"))
+    pairs = [(a, b) for k, a in enumerate(names) for b in names[k + 1 :]]
+    lines = [f"{a} {b} {int(a.split('/')[0] == b.split('/')[0])}" for a, b in pairs]
+    Path("pairs.txt").write_text("\n".join(lines) + "\n")
+    found = document(capsys, "check", "own", "--pairs", "pairs.txt", "--images", "people", "--provider", "torch")
+    (row,) = found["pairs"]
+    assert row["fmr_before"] == pytest.approx(0.01, abs=0.005)
+    assert (row["fmr_after"], row["fnmr_after"]) == (row["fmr_before"], row["fnmr_before"])

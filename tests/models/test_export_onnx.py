@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from hypersphere.backbones import create_backbone
 from hypersphere.core import Failure
 from hypersphere.geometry import normalize
-from hypersphere.models import Contract, Embedder, export_onnx, load_model
+from hypersphere.models import Contract, Embedder, check_conformance, export_onnx, golden_of, load_model
 from tests.models.networks import randomize
 
 NETWORKS = {
@@ -158,3 +158,56 @@ def test_a_network_in_another_layout(tmp_path: Path) -> None:
     model.network.to(memory_format=torch.channels_last)  # type: ignore[attr-defined]
     export_onnx(model, tmp_path / "net.onnx")
     torch.testing.assert_close(raw(load_model(tmp_path / "net.onnx"), images), wanted, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("options", "tolerance"),
+    [
+        ({"batch": 1}, 1e-5),
+        ({"half": True}, 1e-2),
+        ({"input_type": "uint8", "preprocess": True}, 1e-5),
+        ({"opset": 18}, 1e-5),
+        ({"batch": 2, "half": True, "input_type": "uint8", "preprocess": True, "normalize": True}, 1e-2),
+    ],
+)
+@pytest.mark.parametrize("suffix", [".onnx", ".xml"])
+def test_files_for_other_runtimes(tmp_path: Path, options: dict[str, object], tolerance: float, suffix: str) -> None:
+    if suffix == ".xml":
+        pytest.importorskip("openvino")
+    model, path = model_of("sfnet4", backbone="sfnet4"), tmp_path / f"net{suffix}"
+    export_onnx(model, path, **options)  # type: ignore[arg-type]
+    images = images_for(model)
+    found, wanted = normalize(raw(load_model(path), images)), normalize(raw(model, images))
+    torch.testing.assert_close(found, wanted, rtol=0, atol=tolerance)
+    golden = golden_of(path)
+    assert golden is not None
+    assert check_conformance(load_model(path), golden).passed
+
+
+def test_what_the_options_write(tmp_path: Path) -> None:
+    model = model_of("sfnet4")
+    contract = export_onnx(
+        model, tmp_path / "a.onnx", batch=4, half=True, input_type="uint8", preprocess=True, opset=18, normalize=True
+    )
+    assert contract.inside == ("input", "output")
+    file = onnx.load(tmp_path / "a.onnx")
+    assert file.opset_import[0].version == 18
+    (taken,) = file.graph.input
+    assert taken.type.tensor_type.elem_type == onnx.TensorProto.UINT8
+    assert taken.type.tensor_type.shape.dim[0].dim_value == 4
+    halves = [each for each in file.graph.initializer if each.data_type == onnx.TensorProto.FLOAT16]
+    assert len(halves) > 4
+    with pytest.raises(ValueError, match="input_type='uint8' needs preprocess=True"):
+        export_onnx(model, tmp_path / "b.onnx", input_type="uint8")
+    with pytest.raises(ValueError, match="opset=3: this network cannot be written in it"):
+        export_onnx(model, tmp_path / "b.onnx", opset=3)
+    with pytest.raises(ValueError, match="8-bit integers go with no fixed batch"):
+        export_onnx(model, tmp_path / "b.onnx", half=True, calibration=images_for(model))
+    nn.init.constant_(model.network.fc.bias, 1e6)  # type: ignore[attr-defined]
+    with pytest.raises(ValueError, match=r"half=True: fc\.bias has numbers beyond 65504"):
+        export_onnx(model, tmp_path / "b.onnx", half=True)
+    nn.init.constant_(model.network.fc.bias, 6e4)  # type: ignore[attr-defined]
+    nn.init.constant_(model.network.fc.weight, 6e4)  # type: ignore[attr-defined]
+    with pytest.raises(Failure, match="half precision overflows in a layer"):
+        export_onnx(model, tmp_path / "b.onnx", half=True)
+    assert not list(tmp_path.glob("b.*"))

@@ -23,18 +23,19 @@ if TYPE_CHECKING:
     from hypersphere.models import Embedder
 
 COUNT = 256
+INPUTS = ("float32", "uint8")
 
 
 def add_command(commands: Any) -> None:
     """Add `export` to the command line."""
     parser = commands.add_parser(
         "export",
-        help="write a model as ONNX, and report how equal it is",
-        description="Write a model as OUT.onnx with its contract in OUT.contract.json, which load_model and all "
-        "commands take, and compare its embeddings, as onnxruntime computes them, with the model's own.",
+        help="write a model as ONNX or OpenVINO, and report how equal it is",
+        description="Write a model as OUT.onnx, or as OUT.xml and OUT.bin, with its contract in OUT.contract.json, "
+        "which load_model and all commands take, and compare its embeddings with the model's own.",
     )
     parser.add_argument("model", type=model_path, metavar="MODEL", help="a folder of `train`, a file, or `starter`")
-    parser.add_argument("out", type=Path, metavar="OUT.onnx", help="the new file; it takes any number of images")
+    parser.add_argument("out", type=Path, metavar="OUT.onnx", help="the new file, or OUT.xml for OpenVINO's two")
     parser.add_argument("--replace", action="store_true", help="overwrite OUT if it is there")
     parser.add_argument("--normalize", action="store_true", help="the file returns unit vectors")
     parser.add_argument(
@@ -42,6 +43,10 @@ def add_command(commands: Any) -> None:
         action="store_true",
         help="the file takes RGB images from 0 to 255, and orders and scales the channels itself",
     )
+    parser.add_argument("--batch", type=int, default=0, metavar="N", help="images that the file takes (any number)")
+    parser.add_argument("--half", action="store_true", help="compute in half precision")
+    parser.add_argument("--input", choices=INPUTS, default="float32", help="type of the images (%(default)s)")
+    parser.add_argument("--opset", type=int, default=17, metavar="N", help="version of ONNX's operators (%(default)s)")
     parser.add_argument("--int8", action="store_true", help="quantise to 8-bit integers by ranges that images show")
     compared = parser.add_argument_group("parity report")
     compared.add_argument(
@@ -59,7 +64,6 @@ def run(options: argparse.Namespace) -> Results:
     """Export, compare, and print the report."""
     from hypersphere.evaluation.parity import embedding_parity, pair_parity
     from hypersphere.evaluation.protocols import read_pairs
-    from hypersphere.models.export_onnx import OPSET
 
     if not options.replace:
         refuse_existing(options.out)
@@ -77,16 +81,22 @@ def run(options: argparse.Namespace) -> Results:
         normalize=options.normalize,
         preprocess=options.preprocess,
         calibration=source.batch(calibration) if options.int8 else None,
+        batch=options.batch,
+        half=options.half,
+        input_type=options.input,
+        opset=options.opset,
         replace=options.replace,
     )
     after = _embedded(hs.models.load_model(options.out), source, compared, "onnxruntime")
     parity = embedding_parity(before, after)
     made = [hs.evaluation.Embeddings([names[place] for place in compared], each, {}) for each in (before, after)]
     verified = None if pairs is None else pair_parity(made[0], made[1], pairs)
-    size, full = options.out.stat().st_size, _float32_bytes(model)
-    precision = "int8" if options.int8 else "float32"
+    size, full = _weights_file(options.out).stat().st_size, _float32_bytes(model)
+    precision = "int8" if options.int8 else "float16" if options.half else "float32"
+    images = f"batch of {options.batch}" if options.batch else "any batch"
+    kind = f"opset {options.opset}" if options.out.suffix == ".onnx" else "OpenVINO"
     calibrated = f"; ranges from {len(calibration)} of the images" if options.int8 else ""
-    print(f"{options.out}: {contract.backbone or 'network'}, opset {OPSET}, {precision}, any batch{calibrated}")
+    print(f"{options.out}: {contract.backbone or 'network'}, {kind}, {precision}, {images}{calibrated}")
     print(f"  size      {size / 1e6:.1f} MB ({full / 1e6:.1f} MB of weights in float32)")
     print(f"  contract  {options.out.with_suffix('.contract.json').name}")
     print(f"  cosine    mean {parity.mean_cosine:.7f}, least {parity.least_cosine:.7f} over {parity.images:,} {what}")
@@ -97,7 +107,9 @@ def run(options: argparse.Namespace) -> Results:
             "model": options.model,
             "file": options.out,
             "contract": contract.table(),
-            "opset": OPSET,
+            "opset": options.opset,
+            "batch": options.batch,
+            "input": options.input,
             "precision": precision,
             "bytes": size,
             "float32_bytes": full,
@@ -107,6 +119,10 @@ def run(options: argparse.Namespace) -> Results:
             "pairs": verified,
         }
     )
+
+
+def _weights_file(out: Path) -> Path:
+    return out.with_suffix(".bin") if out.suffix == ".xml" else out
 
 
 def _images(options: argparse.Namespace, model: Embedder, pairs: PairList | None) -> tuple[ImageSource, list[str], str]:

@@ -29,7 +29,7 @@ from hypersphere.version import __version__
 
 GROUPS = (
     "demo", "verify", "find", "enroll", "identify", "cluster", "calibrate", "align", "gallery", "serve",
-    "train", "compare", "data", "evaluate", "embed", "models", "export", "import_model", "explore", "advise",
+    "train", "compare", "data", "evaluate", "embed", "models", "check", "export", "import_model", "explore", "advise",
     "completion",
 )  # fmt: skip
 """The files that declare and run the commands, in the order of `--help`."""

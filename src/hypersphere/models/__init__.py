@@ -20,11 +20,13 @@ from hypersphere.models.catalogue import (
     home,
     named_models,
 )
+from hypersphere.models.conformance import Conformance, Probe, check_conformance
 from hypersphere.models.contract import PRESETS, Contract, read_contract
 from hypersphere.models.devices import PROVIDERS, RUNTIMES, model_device, open_session
 from hypersphere.models.embedder import FLIPS, Embedder, NormalizedNetwork, embedded_batches
 from hypersphere.models.export_onnx import export_onnx
 from hypersphere.models.fetch import OFFLINE, NotFetched, fetch
+from hypersphere.models.golden import Golden, golden_of, paint_golden, read_golden
 from hypersphere.models.import_model import Imported, has_prototypes_only, import_model, import_prototypes
 from hypersphere.models.model_file import (
     CARD_FILE,
@@ -62,19 +64,23 @@ __all__ = [
     "AlignmentTarget",
     "CatalogueEntry",
     "CatalogueFile",
+    "Conformance",
     "Contract",
     "DegenerateLandmarks",
     "Embedder",
+    "Golden",
     "Imported",
     "Measured",
     "ModelCard",
     "NormalizedNetwork",
     "NotFetched",
+    "Probe",
     "Threshold",
     "ThresholdTable",
     "UnsupportedOperator",
     "align_face",
     "alignment_target",
+    "check_conformance",
     "check_directory",
     "choose_model",
     "configured_use",
@@ -82,6 +88,7 @@ __all__ = [
     "export_onnx",
     "fetch",
     "find_entry",
+    "golden_of",
     "has_prototypes_only",
     "home",
     "import_model",
@@ -95,7 +102,9 @@ __all__ = [
     "named_models",
     "open_safetensors",
     "open_session",
+    "paint_golden",
     "read_contract",
+    "read_golden",
     "read_torch_file",
     "save_folder",
     "save_model",

@@ -10,6 +10,7 @@ import copy
 import dataclasses
 import hashlib
 import json
+import tempfile
 import warnings
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -19,15 +20,18 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from hypersphere.core import Failure, Staged, import_extra, refuse_existing
+from hypersphere.core import Failure, Staged, check_choice, check_integer, import_extra, refuse_existing
 from hypersphere.geometry import EPS
 from hypersphere.models.contract import Contract
 from hypersphere.models.embedder import Embedder
+from hypersphere.models.golden import paint_golden, with_golden
 from hypersphere.version import __version__
 
 OPSET = 17
 """The version of ONNX's operators that is written; onnxruntime reads it since 1.13."""
 _IR_VERSION = 8
+INPUT_TYPES = ("float32", "uint8")
+_HALF_TOLERANCE = 2e-2
 _TOLERANCE = 1e-3
 """How far onnxruntime's numbers may be from torch's, as a part of the largest."""
 
@@ -39,21 +43,30 @@ def export_onnx(
     normalize: bool = False,
     preprocess: bool = False,
     calibration: Tensor | None = None,
+    batch: int = 0,
+    half: bool = False,
+    input_type: str = "float32",
+    opset: int = OPSET,
     replace: bool = False,
 ) -> Contract:
-    """Write a model as `X.onnx` with its contract in `X.contract.json` beside it; both or neither.
+    """Write a model as `X.onnx`, or as OpenVINO's `X.xml` and `X.bin`, with `X.contract.json` beside it; all or none.
 
     `load_model(path)` gives a model with the same embeddings. The file takes float32 images (batch, channels, height,
-    width), any number of them; mirror images are merged outside of it, as the contract says.
+    width), any number of them; mirror images are merged outside of it, as the contract says. An ONNX file carries
+    golden pictures, an OpenVINO file has them in `X.golden.safetensors`: `check_conformance` compares with them.
 
     Args:
         model: whose network is a torch module of this library's backbones.
-        path: the new `.onnx`.
+        path: the new `.onnx`, or an `.xml`, which needs the package openvino.
         normalize: the file returns unit vectors, x / sqrt(sum_i x_i^2 + eps); only where no mirror images are merged,
             which is done before normalisation.
         preprocess: the file takes RGB (or grey) images from 0 to 255, and orders and scales the channels itself.
         calibration: uint8 images as the model takes them. With these the file is quantised to 8-bit integers, whose
             ranges are those that the images show.
+        batch: images that the file takes, no more and no fewer; any number by default.
+        half: compute in half precision; the file takes and returns float32.
+        input_type: `float32`, or `uint8` where the file scales the channels itself.
+        opset: the version of ONNX's operators.
         replace: overwrite files that are there.
 
     Returns:
@@ -65,9 +78,16 @@ def export_onnx(
         ((0.0,), (1.0,))
     """
     path = Path(path)
-    beside = path.with_suffix(".contract.json")
-    if path.suffix != ".onnx":
-        raise ValueError(f"{path}: an ONNX file ends in .onnx")
+    if path.suffix not in (".onnx", ".xml"):
+        raise ValueError(f"{path}: an ONNX file ends in .onnx, one of OpenVINO in .xml")
+    check_choice("input_type", input_type, INPUT_TYPES)
+    check_integer("batch", batch, 0)
+    if input_type == "uint8" and not preprocess:
+        raise ValueError("input_type='uint8' needs preprocess=True: 8-bit numbers are scaled inside the file")
+    if calibration is not None and (batch or half or input_type != "float32" or opset != OPSET):
+        raise ValueError(
+            "calibration: 8-bit integers go with no fixed batch, half precision, uint8 input or other opset"
+        )
     if not isinstance(model.network, nn.Module):
         raise ValueError(f"{model.name or 'the model'} is an ONNX file already; export a network of torch")
     if normalize and model.contract.flip != "none":
@@ -75,31 +95,52 @@ def export_onnx(
             f"normalize=True: the contract merges mirror images (flip={model.contract.flip}) before normalisation; "
             "choose flip='none', or leave normalisation outside"
         )
-    for each in () if replace else (path, beside):
-        refuse_existing(each)
-    contract = _contract(model.contract, preprocess)
-    data = _serialized(model, normalize, preprocess)
-    _check(data, model, contract, normalize)
+    suffixes = (".onnx",) if path.suffix == ".onnx" else (".xml", ".bin", ".golden.safetensors")
+    for suffix in () if replace else (*suffixes, ".contract.json"):
+        refuse_existing(path.with_suffix(suffix))
+    contract = _contract(model.contract, preprocess, normalize)
+    data = _serialized(model, normalize, preprocess, batch=batch, half=half, input_type=input_type, opset=opset)
+    _check(data, model, contract, normalize, batch=batch, half=half)
     if calibration is not None:
         from hypersphere.models.quantize import quantize_onnx
 
         data = quantize_onnx(data, Embedder(contract, model.network).prepare(calibration).numpy())
-    contract = dataclasses.replace(contract, digest=hashlib.sha256(data).hexdigest()[:16])
+    golden = paint_golden(model)
+    if path.suffix == ".onnx":
+        files = {".onnx": with_golden(data, golden)}
+    else:
+        files = {**_as_openvino(data, half), ".golden.safetensors": golden.to_bytes()}
+    weights = files[".onnx" if path.suffix == ".onnx" else ".bin"]
+    contract = dataclasses.replace(contract, digest=hashlib.sha256(weights).hexdigest()[:16])
+    files[".contract.json"] = json.dumps(contract.table(), indent=1).encode()
     with Staged() as stage:
-        stage.open(path, replace=replace).write(data)
-        stage.open(beside, replace=replace).write(json.dumps(contract.table(), indent=1).encode())
+        for suffix, content in files.items():
+            stage.open(path.with_suffix(suffix), replace=replace).write(content)
     return contract
 
 
-def _contract(contract: Contract, preprocess: bool) -> Contract:
+def _as_openvino(data: bytes, half: bool) -> dict[str, bytes]:
+    """The two files of OpenVINO for a network in ONNX."""
+    openvino = import_extra("openvino", "writing an OpenVINO file")
+    with tempfile.TemporaryDirectory() as folder:
+        written = Path(folder) / "net.xml"
+        openvino.save_model(openvino.Core().read_model(data, b""), written, compress_to_fp16=half)
+        return {suffix: written.with_suffix(suffix).read_bytes() for suffix in (".xml", ".bin")}
+
+
+def _contract(contract: Contract, preprocess: bool, normalize: bool) -> Contract:
     """What the file must be given."""
+    inside = {*contract.inside, *(["input"] if preprocess else []), *(["output"] if normalize else [])}
+    contract = dataclasses.replace(contract, digest="")
     if not preprocess:
-        return contract
+        return dataclasses.replace(contract, inside=tuple(sorted(inside)))
     colour = "grey" if contract.colour == "grey" else "rgb"
-    return dataclasses.replace(contract, colour=colour, mean=(0.0,), std=(1.0,))
+    return dataclasses.replace(contract, colour=colour, mean=(0.0,), std=(1.0,), inside=tuple(sorted(inside)))
 
 
-def _serialized(model: Embedder, normalize: bool, preprocess: bool) -> bytes:
+def _serialized(
+    model: Embedder, normalize: bool, preprocess: bool, *, batch: int, half: bool, input_type: str, opset: int
+) -> bytes:
     """The file's bytes."""
     onnx = import_extra("onnx", "writing an ONNX file")
     contract = model.contract
@@ -110,25 +151,34 @@ def _serialized(model: Embedder, normalize: bool, preprocess: bool) -> bytes:
     program = _traced(network.cpu().float().eval(), torch.zeros(2, *shape))
     graph = _Graph(onnx)
     x = "images"
+    if input_type == "uint8":
+        x = graph.add("Cast", x, to=onnx.TensorProto.FLOAT)
     if preprocess and contract.colour == "bgr":
         x = graph.add("Gather", x, graph.constant("colour_order", np.array([2, 1, 0])), axis=1)
     if preprocess:
         for operator, name in (("Sub", "mean"), ("Div", "std")):
             values = np.array(getattr(contract, name), np.float32).reshape(1, -1, 1, 1)
             x = graph.add(operator, x, graph.constant(name, values))
+    if half:
+        x = graph.add("Cast", x, to=onnx.TensorProto.FLOAT16)
+    first = len(graph.weights)
     x = graph.follow(program, x)
+    if half:
+        graph.weights[first:] = [_halved(onnx, weight) for weight in graph.weights[first:]]
+        x = graph.add("Cast", x, to=onnx.TensorProto.FLOAT)
     if normalize:
         squares = graph.add("ReduceSumSquare", x, axes=[1], keepdims=1)
         norm = graph.add("Sqrt", graph.add("Add", squares, graph.constant("eps", np.float32(EPS))))
         x = graph.add("Div", x, norm)
     graph.add("Identity", x, output="embeddings")
     info, floats = onnx.helper.make_tensor_value_info, onnx.TensorProto.FLOAT
+    taken = onnx.TensorProto.UINT8 if input_type == "uint8" else floats
     made = onnx.helper.make_model(
         onnx.helper.make_graph(
             graph.nodes,
             contract.backbone or "network",
-            [info("images", floats, ["batch", *shape])],
-            [info("embeddings", floats, ["batch", contract.dim])],
+            [info("images", taken, [batch or "batch", *shape])],
+            [info("embeddings", floats, [batch or "batch", contract.dim])],
             graph.weights,
         ),
         opset_imports=[onnx.helper.make_opsetid("", OPSET)],
@@ -136,9 +186,40 @@ def _serialized(model: Embedder, normalize: bool, preprocess: bool) -> bytes:
         producer_name="hypersphere",
         producer_version=__version__,
     )
+    if opset != OPSET:
+        made = _of_opset(onnx, made, opset)
     onnx.checker.check_model(made, full_check=True)
     data: bytes = made.SerializeToString()
     return data
+
+
+def _finite_in_half(model: Embedder, images: Tensor) -> bool:
+    """Whether every layer stays below 65504; onnxruntime's CPU cannot tell, for it computes such layers in float32."""
+    network = copy.deepcopy(model.network)
+    assert isinstance(network, nn.Module)
+    with torch.no_grad():
+        found = network.cpu().half()(model.prepare(images).half())
+    return bool(found.isfinite().all())
+
+
+def _halved(onnx: Any, weight: Any) -> Any:
+    """A weight in half precision, where it is a number of single precision."""
+    value = onnx.numpy_helper.to_array(weight)
+    if value.dtype != np.float32:
+        return weight
+    if np.abs(value).max(initial=0) > np.finfo(np.float16).max:
+        raise ValueError(f"half=True: {weight.name} has numbers beyond 65504, which half precision cannot hold")
+    return onnx.numpy_helper.from_array(value.astype(np.float16), weight.name)
+
+
+def _of_opset(onnx: Any, model: Any, opset: int) -> Any:
+    """The same network in another version of the operators."""
+    try:
+        return onnx.version_converter.convert_version(model, opset)
+    except Exception as error:  # onnx raises RuntimeError and classes of its own
+        raise ValueError(
+            f"opset={opset}: this network cannot be written in it ({error}); {OPSET} is written without conversion"
+        ) from None
 
 
 def _traced(network: nn.Module, images: Tensor) -> torch.export.ExportedProgram:
@@ -150,21 +231,27 @@ def _traced(network: nn.Module, images: Tensor) -> torch.export.ExportedProgram:
     return functional
 
 
-def _check(data: bytes, model: Embedder, contract: Contract, normalize: bool) -> None:
-    """Failure unless onnxruntime computes what torch computes, for one image and for three."""
+def _check(data: bytes, model: Embedder, contract: Contract, normalize: bool, *, batch: int, half: bool) -> None:
+    """Failure unless onnxruntime computes what torch computes, for one image and for three, or for the fixed batch."""
     runtime = import_extra("onnxruntime", "checking an ONNX file")
     session = runtime.InferenceSession(data, providers=["CPUExecutionProvider"])
-    pixels = np.random.default_rng(0).integers(0, 256, (3, contract.channels, *contract.input_size), np.uint8)
+    counts = (batch,) if batch else (1, 3)
+    pixels = np.random.default_rng(0).integers(0, 256, (counts[-1], contract.channels, *contract.input_size), np.uint8)
     images = torch.from_numpy(pixels)
     given = Embedder(contract, model.network).prepare(images).numpy()
     with torch.no_grad():
         wanted = model.network(model.prepare(images.to(model.device))).float().cpu()
     if normalize:
         wanted = wanted / (wanted.square().sum(1, keepdim=True) + EPS).sqrt()
-    for count in (1, 3):
-        found = session.run(None, {"images": given[:count]})[0]
-        if not np.allclose(found, wanted[:count].numpy(), rtol=0, atol=_TOLERANCE * float(wanted.abs().max())):
-            raise Failure(f"{model.name}: onnxruntime computes other embeddings than torch; nothing is written")
+    dtype = np.uint8 if session.get_inputs()[0].type == "tensor(uint8)" else np.float32
+    if half and not _finite_in_half(model, images):
+        raise Failure(f"{model.name}: half precision overflows in a layer; nothing is written")
+    tolerance = (_HALF_TOLERANCE if half else _TOLERANCE) * float(wanted.abs().max())
+    for count in counts:
+        found = session.run(None, {"images": given[:count].astype(dtype)})[0]
+        if not np.allclose(found, wanted[:count].numpy(), rtol=0, atol=tolerance):
+            cause = "; half precision is too coarse for it" if half else ""
+            raise Failure(f"{model.name}: onnxruntime computes other embeddings than torch; nothing is written{cause}")
 
 
 class _Graph:

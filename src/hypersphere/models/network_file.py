@@ -133,7 +133,7 @@ class FileNetwork:
         if probe.ndim != 2:
             raise ValueError(f"{path}: returns {tuple(probe.shape)} for one image; expected (1, dim) or (1, dim, 1, 1)")
         self.dim = int(probe.shape[1])
-        length = float(np.linalg.norm(probe.astype(np.float64)))
+        length = float(np.linalg.norm(probe[0].astype(np.float64)))
         if "output" in contract.inside and not abs(length - 1) <= _UNIT_TOLERANCE:
             raise ValueError(
                 f"{path}: the contract says that the network returns unit vectors (inside has 'output'), but the vector"
