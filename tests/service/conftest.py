@@ -28,7 +28,7 @@ def starter() -> hs.Embedder:
 @pytest.fixture
 def recognizer(starter: hs.Embedder, tmp_path: Path) -> Iterator[Recognizer]:
     with Recognizer(
-        starter, detector=ByWidth(), calibration="starter", gallery=str(tmp_path / "people.db")
+        starter, detector=ByWidth(), calibration="albums", gallery=str(tmp_path / "people.db")
     ) as recognizer:
         assert recognizer.gallery.info().size == 0
         yield recognizer

@@ -71,8 +71,8 @@ def test_enrol_identify_forget(client: TestClient) -> None:
     assert found["decision"]["gallery_size"] == 1
     nobody = identify(client, noise()).json()
     assert not nobody["match"]
-    assert nobody["sentence"].startswith("no match at FPIR 1e-02")
-    assert "with N = 1" in nobody["sentence"]
+    assert nobody["sentence"].startswith("Nobody in the gallery. At this setting about one stranger in 100")
+    assert nobody["verdict"] == "Nobody in the gallery"
     assert client.get("/v1/gallery").json()["size"] == 1
     assert client.get("/v1/subjects").json() == {"subjects": ["Ada"], "more": False}
     assert client.delete("/v1/subjects/Ada").json() == {"subject": "Ada", "removed": 1}
@@ -186,7 +186,7 @@ def test_a_gallery_that_hangs_is_503(service: Service, recognizer: Recognizer, m
 def test_a_gallery_of_another_model_is_409(service: Service, starter: hs.Embedder, tmp_path: Path) -> None:
     other = dataclasses.replace(starter.contract, alignment="sphereface-112x96")
     hs.open_gallery(tmp_path / "other.db", contract=other, create=True).close()
-    wrong = Recognizer(starter, detector=ByWidth(), calibration="starter", gallery=str(tmp_path / "other.db"))
+    wrong = Recognizer(starter, detector=ByWidth(), calibration="albums", gallery=str(tmp_path / "other.db"))
     client = service(recognizer=wrong)
     for answer in (identify(client, painted(2)), enroll(client, "Ada", painted(2)), client.get("/v1/subjects")):
         assert (answer.status_code, answer.json()["error"]) == (409, "gallery_mismatch")
@@ -194,7 +194,7 @@ def test_a_gallery_of_another_model_is_409(service: Service, starter: hs.Embedde
 
 def test_two_services_see_one_gallery(service: Service, recognizer: Recognizer, starter: Any) -> None:
     address = str(recognizer.gallery.path)  # type: ignore[attr-defined]
-    other = Recognizer(starter, detector=ByWidth(), calibration="starter", gallery=address)
+    other = Recognizer(starter, detector=ByWidth(), calibration="albums", gallery=address)
     first, second = service(), service(recognizer=other)
     enroll(first, "Ada", painted(2))
     assert identify(second, painted(2), fpir="0.1").json()["match"]

@@ -105,7 +105,7 @@ def test_one_service_knows_nothing_of_another(service: Service, starter: Any, tm
     """Who has a service of their own has a token and a gallery of their own."""
     tokens = ["the token of the first", "the token of the second"]
     others = [
-        Recognizer(starter, detector=ByWidth(), calibration="starter", gallery=str(tmp_path / f"{number}.db"))
+        Recognizer(starter, detector=ByWidth(), calibration="albums", gallery=str(tmp_path / f"{number}.db"))
         for number in range(2)
     ]
     one, two = (service(recognizer=each, token=token) for each, token in zip(others, tokens, strict=True))

@@ -35,7 +35,7 @@ def served(service: Service, server: Server, starter: hs.Embedder) -> Iterator[C
     address, made = server.address_of(f"service{next(_NUMBERS)}"), []
 
     def make(**settings: Any) -> TestClient:
-        made.append(Recognizer(starter, detector=ByWidth(), calibration="starter", gallery=address))
+        made.append(Recognizer(starter, detector=ByWidth(), calibration="albums", gallery=address))
         assert made[-1].gallery.info().size == 0
         return service(recognizer=made[-1], **{"gallery_seconds": 30, **settings})
 
@@ -74,7 +74,7 @@ def test_enrol_identify_forget(served: Callable[..., TestClient]) -> None:
     assert [each["subject"] for each in found["decision"]["candidates"]] == ["Ada"]
     assert found["decision"]["gallery_size"] == 1
     nobody = identify(two, noise()).json()
-    assert nobody["sentence"].startswith("no match at FPIR 1e-02")
+    assert nobody["sentence"].startswith("Nobody in the gallery. At this setting about one stranger in")
     assert two.get("/v1/gallery").json()["size"] == 1
     assert two.delete("/v1/subjects/Ada").json() == {"subject": "Ada", "removed": 1}
     assert one.delete("/v1/subjects/Ada").status_code == 404

@@ -46,10 +46,14 @@ class FaceCountError(ValueError):
     Args:
         photo: which one.
         faces: those that were found.
+        size: height and width of the photo, of which `boxes` says the places as shares.
     """
 
-    def __init__(self, photo: str, faces: Sequence[Face] = ()) -> None:
-        self.faces = tuple(faces)
+    def __init__(self, photo: str, faces: Sequence[Face] = (), size: tuple[int, int] = (1, 1)) -> None:
+        height, width = size
+        self.boxes = [
+            (x0 / width, y0 / height, x1 / width, y1 / height) for x0, y0, x1, y1 in (face.box for face in faces)
+        ]
         count = self.count = len(faces)
         found = "no face was found" if count == 0 else f"{count} faces were found"
         hint = "" if count == 0 else " (face='largest', or --face largest, takes the largest)"
@@ -202,7 +206,7 @@ class Recognizer:
             return self.portraits_at(pixels, [None], name)[0]
         found = self.detector([pixels])[0]
         if not found or (len(found) > 1 and self.face == "only"):
-            raise FaceCountError(name, found)
+            raise FaceCountError(name, found, (pixels.shape[0], pixels.shape[1]))
         return self.portraits_at(pixels, [max(found, key=lambda face: face.area)], name)[0]
 
     def portraits_at(self, photo: Image, faces: Sequence[Face | None], name: str = "photo") -> list[Portrait]:

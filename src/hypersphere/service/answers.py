@@ -46,9 +46,15 @@ class FaceOnPhoto:
 
 @dataclass(frozen=True, kw_only=True)
 class Verification:
-    """The answer to /v1/verify."""
+    """The answer to /v1/verify.
+
+    Args:
+        verdict: in a few words; `sentence` goes on with how often such answers are wrong, which `setting` says alone.
+    """
 
     decision: Decision
+    verdict: str
+    setting: str
     sentence: str
     photos: tuple[FaceOnPhoto, ...]
     liveness: str = NO_LIVENESS
@@ -60,6 +66,8 @@ class Identification:
 
     match: bool
     decision: IdentificationDecision
+    verdict: str
+    setting: str
     sentence: str
     photo: FaceOnPhoto
     liveness: str = NO_LIVENESS
@@ -172,7 +180,9 @@ def verification(decision: Decision, faces: Sequence[PhotoFace], calibration: Ca
         fmr_at_score=calibration.fmr_at(score + 1e-9),
     )
     photos = tuple(face_on_photo(face, crops) for face in faces)
-    return Verification(decision=shown, sentence=str(shown), photos=photos)
+    return Verification(
+        decision=shown, verdict=shown.verdict, setting=shown.setting, sentence=shown.sentence, photos=photos
+    )
 
 
 def identification(
@@ -186,7 +196,14 @@ def identification(
     best = None if decision.best_score is None else rounded_down(decision.best_score)
     shown = dataclasses.replace(decision, candidates=tuple(candidates), best_score=best)
     photo = face_on_photo(face, crops)
-    return Identification(match=decision.match, decision=shown, sentence=str(shown), photo=photo)
+    return Identification(
+        match=decision.match,
+        decision=shown,
+        verdict=shown.verdict,
+        setting=shown.setting,
+        sentence=shown.sentence,
+        photo=photo,
+    )
 
 
 def face_on_photo(found: PhotoFace, crop: bool) -> FaceOnPhoto:

@@ -27,6 +27,7 @@ class Problem:
         message: a sentence for people.
         photo: which of the photos it is about, from 1; None where it is about none.
         faces: how many faces were found, where one was expected.
+        boxes: where they are, as shares of the photo's width and height: x0, y0, x1, y1.
         retry_after: after how many seconds to ask again.
     """
 
@@ -34,6 +35,7 @@ class Problem:
     message: str
     photo: int | None = None
     faces: int | None = None
+    boxes: tuple[tuple[float, ...], ...] | None = None
     retry_after: int | None = None
 
 
@@ -81,7 +83,8 @@ def refusal_of(problem: Exception, photo: int | None = None) -> Refusal | None:
     if isinstance(problem, FaceCountError):
         found = "no face was found" if problem.count == 0 else f"{problem.count} faces were found"
         message = f"photo {photo or 1}: {found}; expected one"
-        return Refusal(422, Problem(error="face_count", message=message, photo=photo, faces=problem.count))
+        boxes = tuple(problem.boxes) or None
+        return Refusal(422, Problem(error="face_count", message=message, photo=photo, faces=problem.count, boxes=boxes))
     for kind, status, word in (
         (PhotoTooLarge, 413, "photo_too_large"),
         (UnreadableImage, 415, "unreadable_photo"),
@@ -91,7 +94,8 @@ def refusal_of(problem: Exception, photo: int | None = None) -> Refusal | None:
         (ValueError, 422, "invalid"),
     ):
         if isinstance(problem, kind):
-            return refused(status, word, str(problem), photo=photo)
+            text = str(problem).removeprefix("photo: ")
+            return refused(status, word, text if photo is None else f"photo {photo}: {text}", photo=photo)
     if isinstance(problem, GalleryUnavailable):
         return unavailable()
     if isinstance(problem, Failure):

@@ -57,19 +57,32 @@ export function say(place, kind, headline, ...lines) {
     ...lines.filter(Boolean).map((line) => element("small", { textContent: line })));
 }
 
-export function complain(place, error) {
+// `photos` are the names of what was sent, so that a message says which photo it is about.
+export function complain(place, error, photos = []) {
   if (!(error instanceof Problem)) throw error;
-  const wait = error.body.retry_after;
-  say(place, "wrong", "", error.message, wait ? `Try again in ${wait} s.` : "");
+  const { photo, retry_after: wait } = error.body;
+  const name = photos[photo - 1];
+  say(place, "wrong", "", name ? `${name}: ${reason(error)}` : error.message, wait ? `Try again in ${wait} s.` : "");
 }
 
-export async function busy(button, place, work) {
+const REASONS = {
+  unreadable_photo: "this file cannot be read as a photo.",
+  photo_too_large: "this photo has too many pixels; send a smaller one.",
+  landmarks: "eyes, nose and mouth cannot be told apart; take another photo.",
+};
+
+function reason({ body, message }) {
+  if (body.error !== "face_count") return REASONS[body.error] ?? message;
+  return body.faces ? `${body.faces} faces were found; one is expected.` : "no face was found.";
+}
+
+export async function busy(button, place, work, photos = []) {
   button.disabled = true;
   say(place, "", "", "…");
   try {
     return await work();
   } catch (error) {
-    complain(place, error);
+    complain(place, error, photos);
     return null;
   } finally {
     button.disabled = false;
@@ -85,6 +98,19 @@ export function rate(value) {
   if (value === null || value === undefined) return "–";
   if (value === 0) return "0";
   return value >= 0.0001 ? `${Number((100 * value).toPrecision(3))} %` : value.toExponential(1);
+}
+
+// A rate as people say it: "1 in 1,000".
+export function oneIn(value) {
+  if (!value) return "hardly any";
+  if (value > 0.45) return `${Math.round(100 * value)} in 100`;
+  return `1 in ${Number((1 / value).toPrecision(2)).toLocaleString("en")}`;
+}
+
+// Names and values, one below the other.
+export function facts(table, values) {
+  table.replaceChildren(...Object.entries(values).filter(([, value]) => value).map(([name, value]) =>
+    element("tr", {}, element("th", { scope: "row", textContent: name }), element("td", { textContent: value }))));
 }
 
 // Rates beside one that `power` writes, in its notation.

@@ -1,6 +1,6 @@
 // Enrol, search, list and delete.
 
-import { ask, busy, complain, counted, element, power, powers, rate, say } from "./api.js";
+import { ask, busy, complain, counted, element, facts, oneIn, rate, say } from "./api.js";
 
 const byId = (id) => document.getElementById(id);
 
@@ -42,7 +42,8 @@ export function startGallery(loadReport) {
     try {
       const info = await ask("/v1/gallery");
       byId("gallery-info").textContent =
-        `${counted(info.subjects, "person", "people")}, ${counted(info.size, "template")} (${info.engine}, ${info.index} search); contract ${info.contract}.`;
+        `${counted(info.subjects, "person", "people")}, ${counted(info.size, "template")}.`;
+      byId("gallery-info").title = `${info.engine}, ${info.index} search; contract ${info.contract}`;
       await list("");
     } catch (error) {
       complain(told, error);
@@ -58,9 +59,10 @@ export function startGallery(loadReport) {
     if (!form.get("keep_until")) form.delete("keep_until");
     const key = [...crypto.getRandomValues(new Uint8Array(16))].map((byte) => byte.toString(16).padStart(2, "0")).join("");
     const made = await busy(enroll.querySelector("button"), answer, () =>
-      ask("/v1/enroll", { method: "POST", form, headers: { "Idempotency-Key": key } }));
+      ask("/v1/enroll", { method: "POST", form, headers: { "Idempotency-Key": key } }),
+      form.getAll("photos").map((photo) => photo.name));
     if (!made) return;
-    say(answer, "good", "Enrolled", `${made.subject}, from ${counted(made.photos, "photo")}.`);
+    say(answer, "good", "Added.", `${made.subject}, from ${counted(made.photos, "photo")}.`);
     enroll.reset();
     await refresh();
   });
@@ -69,17 +71,23 @@ export function startGallery(loadReport) {
   search.addEventListener("submit", async (event) => {
     event.preventDefault();
     const answer = search.querySelector(".answer"), form = new FormData(search);
-    byId("candidates").replaceChildren();
-    const said = await busy(search.querySelector("button"), answer, () => ask("/v1/identify", { method: "POST", form }));
+    byId("search-evidence").hidden = true;
+    const said = await busy(search.querySelector("button"), answer, () => ask("/v1/identify", { method: "POST", form }),
+      [form.get("photo").name]);
     if (!said) return;
     const { decision } = said;
-    const where = `at FPIR ${power(decision.fpir)} ${powers(decision.fpir_low, decision.fpir_high)}, N = ${decision.gallery_size}` +
-      `${decision.indicative ? ", indicative" : ""}${decision.extrapolated ? ", extrapolated" : ""}`;
-    const best = decision.best_score === null ? "The gallery is empty." : `The best score is ${decision.best_score.toFixed(2)}.`;
-    say(answer, said.match ? "good" : "bad", `${said.match ? "Match" : "No match"} ${where}`,
-      `Threshold ${decision.threshold.toFixed(3)}. ${said.match ? "" : best}`, `FNIR ${rate(decision.fnir)}. Liveness is not checked.`);
-    byId("candidates").replaceChildren(...decision.candidates.map((each) =>
-      element("li", { textContent: `${each.subject}: score ${each.score.toFixed(2)}, LLR ${each.llr > 0 ? "+" : ""}${each.llr.toFixed(1)}` })));
+    say(answer, said.match ? "good" : "plain", `${said.verdict}.`, said.setting);
+    facts(byId("search-numbers"), {
+      ...Object.fromEntries(decision.candidates.map((each) => [each.subject, `score ${each.score.toFixed(2)}`])),
+      "Best score": said.match || decision.best_score === null ? "" : decision.best_score.toFixed(2),
+      Threshold: decision.threshold.toFixed(3),
+      "Strangers given a name": `${oneIn(decision.fpir)} (FPIR), 95 % interval ${oneIn(decision.fpir_high)} to ${oneIn(decision.fpir_low)}` +
+        `${decision.indicative ? "; few were counted" : ""}${decision.extrapolated ? "; extrapolated" : ""}`,
+      "Enrolled people missed": decision.fnir === null ? "not measured for so many people" : `${rate(decision.fnir)} (FNIR)`,
+      "Templates searched": decision.gallery_size.toLocaleString("en"),
+      "Measured on": decision.calibration,
+    });
+    byId("search-evidence").hidden = false;
   });
 
   return async () => {
@@ -87,7 +95,7 @@ export function startGallery(loadReport) {
     const rates = [...new Set(report.searches.map((row) => row.fpir))].sort((a, b) => b - a);
     const choice = byId("fpir");
     if (!choice.options.length) {
-      choice.append(...rates.map((value) => element("option", { value, textContent: power(value) })));
+      choice.append(...rates.map((value) => element("option", { value, textContent: oneIn(value) })));
       choice.value = rates.find((value) => value <= 0.0101) ?? rates[0];
     }
     await refresh();
