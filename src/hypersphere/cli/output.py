@@ -78,17 +78,17 @@ def has_colours(stream: TextIO) -> bool:
 
 
 def red(text: str, stream: TextIO | None = None) -> str:
-    """What failed."""
+    """Return text in red, for what failed."""
     return _coloured("31", text, stream)
 
 
 def green(text: str, stream: TextIO | None = None) -> str:
-    """What held."""
+    """Return text in green, for what held."""
     return _coloured("32", text, stream)
 
 
 def bold(text: str, stream: TextIO | None = None) -> str:
-    """What is best."""
+    """Return text in bold, for what is best."""
     return _coloured("1", text, stream)
 
 

@@ -161,7 +161,7 @@ def partial_name(path: Path) -> Path:
 
 
 def remove_partial(folder: Path) -> None:
-    """Remove what a killed process had begun in a folder; only for who alone writes there."""
+    """Remove what a killed process left unfinished in a folder. Call only while holding the folder's lock."""
     for path in folder.glob(".*.partial*"):
         if path.is_dir() and not path.is_symlink():
             shutil.rmtree(path, ignore_errors=True)

@@ -1,4 +1,4 @@
-"""A pool of processes that ends when whoever asked for it ends."""
+"""A pool of worker processes that ends with the process that started it."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from hypersphere.core import Failure
 
 @contextmanager
 def process_pool(processes: int, begin: Callable[..., None], *given: Any) -> Iterator[ProcessPoolExecutor]:
-    """Processes for tasks; an error or an interruption ends them, with what they do and what was still to come.
+    """Yield a pool of worker processes; an error or an interruption ends them and drops the tasks that wait.
 
     Args:
         processes: how many.

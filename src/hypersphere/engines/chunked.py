@@ -16,7 +16,7 @@ from hypersphere.engines.spec import NEVER, Reduced, ReductionInputs, constant_w
 def reduce_chunked(inputs: ReductionInputs, chunk_size: int | None = None) -> Reduced:
     """Reduce the negatives of every row, `chunk_size` classes at a time.
 
-    A `rounded` inputs's products are of bfloat16 factors and results; all else, and the target's score, is float32.
+    With `inputs.rounded` products have bfloat16 factors and results; all else, the target's score too, is float32.
     """
     target, value, index = _Chunked.apply(inputs, chunk_size, *inputs.differentiable)  # type: ignore[no-untyped-call]
     return Reduced(target, value, index if inputs.reduction.kind == "max" else None)

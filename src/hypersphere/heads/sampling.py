@@ -45,11 +45,11 @@ class Sampler(nn.Module):
         return batch.sampled(sample, sample.rows(weight))
 
     def quota(self, classes: int) -> int:
-        """How many of so many classes are sampled where the positives are no more: the share, at least two."""
+        """Return how many of `classes` are sampled: the share, at least two; all positives where these are more."""
         return min(classes, max(_LEAST, round(self.share * classes)))
 
     def mark(self, parameters: Iterable[Tensor]) -> None:
-        """Let the gradients of one call say that they have every row once: nobody needs to sort them to find out."""
+        """Mark the sparse gradients of one call as coalesced, so that torch does not sort their rows for duplicates."""
         for parameter in parameters:
             parameter.register_post_accumulate_grad_hook(self._mark)  # type: ignore[no-untyped-call]
 

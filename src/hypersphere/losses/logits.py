@@ -1,4 +1,4 @@
-"""What a loss compares before any margin: the logits of embeddings whose class nobody has told."""
+"""The logits that a loss compares before any margin, for embeddings without labels."""
 
 from __future__ import annotations
 

@@ -64,9 +64,10 @@ class SharedState:
             return 0.0 if row is None else max(0.0, float(row[0]) - now)
 
     def judged(self, client: str, match: bool, *, failures: int, seconds: float) -> float:
-        """Note how a verification ended; return how many seconds the client must wait where it may not be told.
+        """Record the outcome of a verification; return 0, or the seconds for which the client is locked out.
 
-        That is so if it was locked out meanwhile: many requests at once get no more answers than one after another.
+        A client that other requests have locked out meanwhile must not be told the outcome: many requests at once would
+        get more answers than one after another.
 
         Args:
             client: who asked.

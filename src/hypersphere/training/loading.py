@@ -121,7 +121,7 @@ def mix_seed(*numbers: int) -> int:
 
 
 def _readable(recipe: Recipe, folder: Path, world: World, checking: Reporter | None) -> ImageSource:
-    """Return the images that can be read: the main process reads them all, the others believe its list."""
+    """Return the images that can be read; the main process tries all, and the others read the list that it wrote."""
     source, data = training_source(recipe.data), recipe.data
     if not world.is_main:
         world.barrier()

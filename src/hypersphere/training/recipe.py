@@ -26,7 +26,7 @@ _LARGEST_DIM = 2**16
 
 @dataclass(frozen=True, kw_only=True)
 class StageStart:
-    """What `train.start` of a second stage is: the end of the first, whose folder is the one above its own.
+    """`train.start` of a second stage: the end of the first stage, whose folder is the parent of the second's.
 
     Args:
         stage: its number.

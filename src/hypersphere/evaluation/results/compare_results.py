@@ -170,13 +170,13 @@ def write_comparison(
 
 
 def shown_rows(rows: Sequence[ComparedMetric]) -> list[ComparedMetric]:
-    """The rows that both results measured, without an FNMR whose TAR is among them: it says the same."""
+    """Return the metrics that both results measured; an FNMR is left out where its TAR, 1 - FNMR, is shown."""
     names, missing = {row.name for row in rows}, unmeasured(rows)
     return [row for row in rows if row.name not in missing and complement(row.name) not in names]
 
 
 def unmeasured(rows: Sequence[ComparedMetric]) -> dict[str, Estimate | NotMeasurable]:
-    """By name, what one of the results or both have not measured."""
+    """Return by name the metrics that one of the results, or both, could not measure, with the reason."""
     return {row.name: each for row in rows for each in (row.first, row.second) if isinstance(each, NotMeasurable)}
 
 
