@@ -53,13 +53,11 @@ def train(folder: Path) -> set[CodeType]:
 
 def identify(folder: Path) -> set[CodeType]:
     """Trace the search of an aligned photo among ten people who were enrolled before."""
-    faces = PocketFaces(10, 1, 112)
+    faces, gallery = PocketFaces(10, 1, 112), str(folder / "people.db")
     for person in range(10):
-        path = folder / "people" / f"person{person}" / "1.png"
-        path.parent.mkdir(parents=True)
-        path.write_bytes(encode(faces.read(person)))
-    photo, gallery = next((folder / "people").rglob("*.png")), str(folder / "people.db")
-    run(["enroll", str(folder / "people"), "--gallery", gallery, "--aligned", *QUIET])
+        photo = folder / f"person{person}.png"
+        photo.write_bytes(encode(faces.read(person)))
+        run(["enroll", f"person{person}", str(photo), "--gallery", gallery, "--aligned", *QUIET])
     run(["identify", str(photo), "--gallery", gallery, "--aligned", *QUIET])
     return traced(lambda: run(["identify", str(photo), "--gallery", gallery, "--aligned", *QUIET]))
 

@@ -55,7 +55,7 @@ def measure_heads(size: Size, repeats: int, only: str | None, report: Report) ->
     words = [word.strip() for word in only.split(",")] if only else [""]
     chosen = [name for name in contestants(size) if any(word in name for word in words)]
     if not chosen:
-        raise ValueError(f"--only {only}: nobody has such a name; there are {', '.join(contestants(size))}")
+        raise ValueError(f"--only {only}: no contestant has such a name; there are {', '.join(contestants(size))}")
     if FLOOR not in chosen:
         chosen.insert(0, FLOOR)
     results: dict[str, Measured | str] = {}

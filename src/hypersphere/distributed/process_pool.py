@@ -31,9 +31,8 @@ def process_pool(processes: int, begin: Callable[..., None], *given: Any) -> Ite
         yield pool
     except BrokenProcessPool as error:
         raise Failure(
-            "a process that was started to work beside this one ended at once. In a script of your own, put what starts"
-            ' it below `if __name__ == "__main__":`, for each of them runs the script again; or it ran out of memory:'
-            " use fewer at once"
+            "a worker process ended as soon as it was started. In a script of your own, start workers below"
+            ' `if __name__ == "__main__":`, because each of them imports the script; or memory ran out: use fewer'
         ) from error
     except BaseException:
         for process in set(multiprocessing.active_children()) - others:

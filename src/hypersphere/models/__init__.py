@@ -30,7 +30,6 @@ from hypersphere.models.golden import Golden, golden_of, paint_golden, read_gold
 from hypersphere.models.import_model import Imported, has_prototypes_only, import_model, import_prototypes
 from hypersphere.models.model_file import (
     CARD_FILE,
-    CONFIG_FILE,
     MODEL_FILE,
     load_model,
     open_safetensors,
@@ -52,7 +51,6 @@ from hypersphere.models.torch_file import check_directory, read_torch_file
 __all__ = [
     "ALIGNMENT_TARGETS",
     "CARD_FILE",
-    "CONFIG_FILE",
     "FLIPS",
     "MODEL_FILE",
     "OFFLINE",

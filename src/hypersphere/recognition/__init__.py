@@ -10,7 +10,6 @@ from hypersphere.models.align import (
 from hypersphere.recognition.align_folder import align_photos
 from hypersphere.recognition.align_report import ALIGN_FAILURES, FACE_POLICIES, AlignedPhoto, AlignReport, AlignTask
 from hypersphere.recognition.calibration import (
-    CALIBRATION_FILE,
     SHIPPED,
     Calibration,
     CalibrationSet,
@@ -63,7 +62,6 @@ from hypersphere.recognition.verify_page import marked_photo, write_verify_page
 __all__ = [
     "ALIGNMENT_TARGETS",
     "ALIGN_FAILURES",
-    "CALIBRATION_FILE",
     "FACES",
     "FACE_POLICIES",
     "LINKAGES",

@@ -12,7 +12,7 @@ from hypersphere.training.demo_report import DemoOutcome, demo_row
 from hypersphere.training.finished_run import Trained, load_run, mean_embeddings, newest_head, run_embedder
 from hypersphere.training.jobs import Measure, Task, machine_name, run_tasks, same_first_stages, training_fit
 from hypersphere.training.logs import Logger, TensorBoard, TrainingReporter, WeightsAndBiases, read_log
-from hypersphere.training.monitor import Monitor, TrainingStopped, effective_margin
+from hypersphere.training.monitor import Monitor, TrainingStopped
 from hypersphere.training.open_models import open_models
 from hypersphere.training.own_data import suggest_recipe
 from hypersphere.training.recipe import (
@@ -68,7 +68,6 @@ __all__ = [
     "compare_runs",
     "demo_recipes",
     "demo_row",
-    "effective_margin",
     "find_recipe",
     "gain_lines",
     "gains_over_first",
