@@ -110,6 +110,7 @@ def test_a_model_that_may_be_used_is_taken_where_none_is_named(here: Path, capsy
         ["verify", "0.png", "1.png", "--fmr", "0.1"],
         ["enroll", "ada", "0.png", "--gallery", "g.db"],
         ["cluster", "people", "--out", "clusters.csv"],
+        ["find", "0.png", "1.png"],
     ],
 )
 def test_commands_of_photos_take_use_and_provider(here: Path, words: list[str]) -> None:

@@ -2,15 +2,31 @@
 
 import dataclasses
 import hashlib
+import shutil
 from importlib.metadata import EntryPoint
 from pathlib import Path
 
+import numpy as np
 import pytest
 
-from hypersphere.models import choose_model, configured_use, find_entry, load_model, model_device, named_models
+from hypersphere.models import (
+    check_conformance,
+    choose_model,
+    configured_use,
+    find_entry,
+    golden_of,
+    load_model,
+    model_device,
+    named_models,
+)
 from hypersphere.models.catalogue import CATALOGUE_FOLDER, read_catalogue
 from hypersphere.models.contract import Contract
+from hypersphere.recognition import load_calibration
 from tests.models.networks import linear_onnx
+
+ROOT = Path(__file__).parents[2]
+PAGE = (ROOT / "docs" / "models.md").read_text()
+FILES = ROOT.parent / "shared" / "data" / "models"
 
 
 @pytest.fixture(autouse=True)
@@ -50,6 +66,53 @@ def test_what_the_package_knows() -> None:
     assert (stated.licence, stated.source) == ("Apache-2.0", intel.source)
     assert "Apache-2.0" in intel.card()
     assert 'load_model("intel-0095")' in intel.card()
+
+
+def test_the_page_has_the_numbers_of_the_catalogue() -> None:
+    rows = {
+        line.split(" | ")[0].strip("| "): line.split(" | ")[1:] for line in PAGE.splitlines() if line.startswith("| ")
+    }
+    entries = named_models()
+    for place, name in enumerate(("intel-0095", "sface", "starter")):
+        measured = entries[name].measured
+        assert rows["LFW, 6,000 pairs"][place].strip("| ") == "{:.2f} % [{:.2f}, {:.2f}]".format(*measured.lfw)
+        named = ("FNMR at FMR 1e-3, 500 people held out", "at 1e-4", "at 1e-5")
+        for title, (fmr, *rates) in zip(named, measured.fnmr, strict=True):
+            assert f"{fmr:.0e}".replace("e-0", "e-") in title
+            assert rows[title][place].strip("| ") == "{:.1f} % [{:.1f}, {:.1f}]".format(*rates)
+        speed = rows["processor time for an image, one thread"][place].strip("| ")
+        assert speed == f"{measured.milliseconds:.1f} ms"
+        assert rows["licence of the weights"][place].strip("| *").split(":")[0] == entries[name].licence.split(":")[0]
+
+
+@pytest.mark.parametrize("name", ["intel-0095", "sface"])
+def test_calibrations_of_the_package_are_of_its_contracts(name: str) -> None:
+    calibration = load_calibration(name)
+    contract = named_models()[name].contract
+    assert contract is not None
+    calibration.check_contract(contract)
+    assert (calibration.table.impostors, calibration.table.genuine) == (642_411, 3000)
+    golden = golden_of(name)
+    assert golden is not None
+    assert (golden.unit.shape, len(golden.landmarks)) == ((6, contract.dim), 6)
+    np.testing.assert_allclose(np.linalg.norm(golden.unit, axis=1), 1, atol=1e-4)
+
+
+@pytest.mark.realdata
+@pytest.mark.skipif(not FILES.is_dir(), reason="no ../shared/data/models")
+@pytest.mark.parametrize("name", ["intel-0095", "sface"])
+def test_the_publishers_files_by_hand(own_home: Path, name: str) -> None:
+    entry = named_models()[name]
+    entry.folder.mkdir(parents=True)
+    for file in entry.files:
+        shutil.copy(FILES / file.name, entry.folder)
+    model = load_model(name)
+    golden = golden_of(name)
+    assert golden is not None
+    assert check_conformance(model, golden).passed
+    assert choose_model("any").name == name
+    swapped = dataclasses.replace(model.contract, colour="bgr" if model.contract.colour == "rgb" else "rgb")
+    assert check_conformance(dataclasses.replace(model, contract=swapped), golden).mistake == "colour"
 
 
 def test_names_give_way_to_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

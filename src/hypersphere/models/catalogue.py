@@ -11,7 +11,7 @@ from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Any
 
-from hypersphere.core import build, check_choice, check_integer, load_toml, nearest
+from hypersphere.core import build, check_choice, check_integer, is_installed, load_toml, nearest
 from hypersphere.models.card import ModelCard
 from hypersphere.models.contract import Contract, parse_contract_table
 
@@ -208,6 +208,7 @@ def choose_model(use: str | None = None) -> CatalogueEntry:
     """
     use = use or configured_use()
     at_hand = [entry for entry in named_models().values() if entry.kind == "recognizer" and entry.at_hand]
+    at_hand = [entry for entry in at_hand if entry.main_file is None or _has_runtime(entry.main_file)]
     allowed = [entry for entry in at_hand if entry.use == "any"]
     if use == "research" or (use is None and not allowed):
         allowed = at_hand
@@ -230,6 +231,10 @@ def configured_use() -> str | None:
             raise ValueError(f"{path}: {key} is unknown; {nearest(key, ['use'])}")
     use = table.get("use")
     return None if use is None else check_choice(f"{path}: use", use, USES)
+
+
+def _has_runtime(file: Path) -> bool:
+    return file.suffix != ".xml" or is_installed("openvino")
 
 
 def _rank(entry: CatalogueEntry) -> tuple[float, str]:

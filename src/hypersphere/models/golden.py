@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import base64
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
 
-from hypersphere.core import import_extra, read_bounded
+from hypersphere.core import import_extra, read_bounded, read_json
 from hypersphere.data import Image
 from hypersphere.models.align import ALIGNMENT_TARGETS, AlignmentTarget, align_face
 from hypersphere.models.catalogue import CATALOGUE_FOLDER, find_entry
+from hypersphere.models.contract import Contract
 from hypersphere.models.embedder import Embedder
 from hypersphere.models.model_file import find_model
 from hypersphere.pocket import VALIDATION, PocketFaces
@@ -57,7 +58,13 @@ class Golden:
 
 def paint_golden(model: Embedder) -> Golden:
     """Return golden pictures with what this model makes of them: it becomes the reference."""
-    contract, target = model.contract, model.contract.target
+    golden = _painted(model.contract)
+    return replace(golden, unit=model(golden.crops(model.contract.target), batch_size=1, workers=0).numpy())
+
+
+def _painted(contract: Contract) -> Golden:
+    """The pictures for a contract, without what a model makes of them."""
+    target = contract.target
     # A target of five landmarks is tried with photos; of other crops nothing says how they are made from photos.
     aligned = target is not None and len(target.points) == 5
     size = (_SIDE, _SIDE) if aligned else contract.input_size
@@ -67,8 +74,7 @@ def paint_golden(model: Embedder) -> Golden:
     if aligned:
         points = np.asarray(ALIGNMENT_TARGETS["insightface-112"].points, np.float32) * (_SIDE / 112)
         landmarks = np.stack([points] * COUNT)
-    golden = Golden(photos, landmarks, np.zeros((0, 0), np.float32))
-    return Golden(photos, landmarks, model(golden.crops(target), batch_size=1, workers=0).numpy())
+    return Golden(photos, landmarks, np.zeros((0, 0), np.float32))
 
 
 def read_golden(data: bytes, where: str) -> Golden:
@@ -90,9 +96,9 @@ def read_golden(data: bytes, where: str) -> Golden:
 def golden_of(model: str | Path) -> Golden | None:
     """Return the golden pictures in an ONNX file, beside a file as `X.golden.safetensors`, or of a named model."""
     entry = find_entry(model)
-    if entry is not None and (CATALOGUE_FOLDER / f"{entry.name}{SUFFIX}").is_file():
-        beside = CATALOGUE_FOLDER / f"{entry.name}{SUFFIX}"
-        return read_golden(read_bounded(beside, _LARGEST, "golden pictures"), str(beside))
+    if entry is not None and entry.contract is not None and entry.name in (known := _named_units()):
+        # The pictures of the package's own models are painted anew, the same bits everywhere: only vectors are kept.
+        return replace(_painted(entry.contract), unit=np.asarray(known[entry.name], np.float32))
     path = find_model(model)
     beside = path.with_suffix(SUFFIX)
     if beside.is_file():
@@ -108,6 +114,12 @@ def golden_of(model: str | Path) -> Golden | None:
         raise
     except Exception as error:  # protobuf raises classes of its own for damaged files
         raise ValueError(f"{path}: not an ONNX file ({error})") from None
+
+
+def _named_units() -> dict[str, list[list[float]]]:
+    """What the package's named models make of their golden pictures."""
+    units: dict[str, list[list[float]]] = read_json(CATALOGUE_FOLDER / "golden.json")
+    return units
 
 
 def with_golden(data: bytes, golden: Golden) -> bytes:
