@@ -16,6 +16,7 @@ EXTRAS = {
     "onnx": ("models", "onnx"),
     "onnxruntime": ("models", "onnxruntime"),
     "openvino": ("openvino", "openvino"),
+    "pillow_heif": ("heif", "pillow-heif"),
     "psycopg": ("postgres", "psycopg"),
     "pyarrow": ("parquet", "pyarrow"),
     "pymilvus": ("milvus", "pymilvus"),

@@ -10,7 +10,9 @@ from typing import Any, BinaryIO
 from hypersphere.core import Staged
 from hypersphere.data.image_limits import MAX_BYTES
 
-IMAGE_SUFFIXES = frozenset({".jpg", ".jpeg", ".png", ".webp", ".bmp", ".gif", ".tif", ".tiff", ".ppm", ".pgm"})
+IMAGE_SUFFIXES = frozenset(
+    {".jpg", ".jpeg", ".png", ".webp", ".bmp", ".gif", ".tif", ".tiff", ".ppm", ".pgm"} | {".heic", ".heif", ".avif"}
+)
 
 
 def is_image_name(name: str) -> bool:

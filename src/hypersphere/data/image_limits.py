@@ -25,7 +25,7 @@ MAX_SCANNED_PIXELS = 2**30
 scans, of the largest image sixteen are allowed."""
 MAX_MEMORY = 2**30
 """Bytes that decoding one image takes, about: 10 a pixel, 14 of more than 8 bits or CMYK, 21 with transparency, 6 more
-for several scans and 8 more for WebP."""
+for several scans and 8 more for WebP, HEIC and AVIF."""
 SHARED_MEMORY = 2**29
 """Bytes that the threads of one process take together; a thread waits for its share."""
 _LEAST_PIXELS, _LEAST_SCAN = 2**16, 10
@@ -60,6 +60,8 @@ def cost_of(kind: str, data: bytes, picture: Any) -> int:
     if kind == "WebP":
         return 0
     each = 21 if is_transparent(picture) else 10 if picture.mode in _PLAIN else 14
+    if kind in ("Heif", "Avif"):
+        each += 8
     if kind == "Jpeg" and check_scans(data, width * height) > 1:
         each += 6
     if kind == "Tiff":

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from hypersphere.core import import_extra
+from hypersphere.core import import_extra, install_hint
 from hypersphere.data.image_limits import (
     MAX_PIXELS,
     check_content,
@@ -37,7 +37,11 @@ _KINDS: tuple[tuple[str, str, tuple[bytes, ...]], ...] = (
     ("Bmp", ".bmp", (b"BM",)),
     ("Tiff", ".tiff", (b"II*\0", b"MM\0*")),
     ("Ppm", ".ppm", (b"P6", b"P5", b"P3", b"P2")),
+    ("Heif", ".heic", ()),
+    ("Avif", ".avif", ()),
 )
+_BRANDS = {"Avif": {b"avif", b"avis"}, "Heif": {b"heic", b"heix", b"heim", b"heis", b"hevc", b"mif1", b"msf1"}}
+"""Kinds of ISO media files by the brands that a file names after `ftyp`; an AVIF may name those of HEIF, too."""
 _ORIENTATION = 0x0112
 _STRIP = 256
 
@@ -74,7 +78,7 @@ def decode(data: bytes, describe: str = "image", *, reduce: int = 1) -> Image:
         image = _decode_fast(data)
         if image is not None:
             return image
-    plugin = _plugin(kind)
+    plugin = _reader(kind, describe)
     try:
         check_content(kind, data)
         with (
@@ -105,10 +109,11 @@ def image_size(data: bytes, describe: str = "image") -> tuple[int, int]:
         UnreadableImage: no image of a known kind, or a damaged header.
     """
     kind = _known_kind(data, describe)
+    reader = None if kind == "WebP" else _reader(kind, describe)
     try:
-        if kind == "WebP":
+        if reader is None:
             return webp_header(data)[:2]
-        with _plugin(kind)(io.BytesIO(data)) as picture:
+        with reader(io.BytesIO(data)) as picture:
             width, height = picture.size
             return int(width), int(height)
     except Exception as error:  # as in `decode`
@@ -148,6 +153,10 @@ def _kind(data: bytes) -> str | None:
     for name, _, beginnings in _KINDS:
         if data.startswith(beginnings):
             return name if name != "WebP" or data[8:12] == b"WEBP" else None
+    if data[4:8] == b"ftyp":
+        end = min(int.from_bytes(data[:4], "big"), len(data), 256)
+        brands = {data[start : start + 4] for start in (8, *range(16, end - 3, 4))}
+        return next((name for name, own in _BRANDS.items() if own & brands), None)
     return None
 
 
@@ -195,7 +204,20 @@ def _pillow(module: str) -> Any:
 def _plugin(kind: str) -> Any:
     """Pillow's reader of one kind. Taken directly, not through Image.open: no other kind is tried, and the pixels are
     counted here and not by a warning."""
+    if kind == "Heif":
+        return import_extra("pillow_heif", "reading HEIC").HeifImageFile
     return getattr(_pillow(f"PIL.{kind}ImagePlugin"), f"{kind}ImageFile")
+
+
+def _reader(kind: str, describe: str) -> Any:
+    """Pillow's reader; without the extra for phone photos they are unreadable as damaged ones are, each by its name."""
+    if kind not in _BRANDS:
+        return _plugin(kind)
+    try:
+        return _plugin(kind)
+    except ModuleNotFoundError as error:
+        hint = install_hint("pillow_heif", f"reading {'HEIC' if kind == 'Heif' else 'AVIF'}")
+        raise UnreadableImage(f"{describe}: {hint}") from error
 
 
 def _orientation(picture: PillowImage) -> int:
