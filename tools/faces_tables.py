@@ -8,10 +8,9 @@ from __future__ import annotations
 
 import statistics
 import sys
-from dataclasses import replace
 from pathlib import Path
 
-from hypersphere.training import RecordFile, RunRecord, compare_runs, load_recipe, run_key, validation_sets
+from hypersphere.training import RecordFile, RunRecord, compare_runs, load_recipe, validation_sets
 
 ROOT = Path(__file__).parents[1]
 LADDER = ROOT / "recipes" / "real" / "ladder"
@@ -20,13 +19,6 @@ DATA = ("source=faces.tar", "validation.pairs=lfw-pairs.txt", "validation.images
 SEEDS = (0, 1, 2)
 HELD_OUT, LFW = "held-out identities", "lfw-pairs"
 REFERENCE = "sfnet10"
-ABOUTS = (
-    "the best model of small real data: IResNet-18, CosFace, augmentation that few images need; give data.source",
-    load_recipe("real/faces").about,
-    load_recipe("real/sst").about,
-)
-"""What the recipes were called that the runs on record were asked for by, with further settings: `real/faces` of then
-and of now, and `real/sst`. A run's key depends on it."""
 
 
 def settings(folder: Path = Path()) -> list[str]:
@@ -40,8 +32,8 @@ def runs_of(path: Path, record: RecordFile) -> list[RunRecord]:
     found = []
     for seed in SEEDS:
         recipe = load_recipe(path, [*settings(), *taught, f"train.seed={seed}"])
-        keys = (run_key(replace(recipe, about=about)) for about in ABOUTS)
-        found += [record.records[key] for key in keys if key in record.records]
+        if run := record.find(recipe):
+            found.append(run)
     return found
 
 

@@ -19,7 +19,9 @@ from hypersphere_papers.engine.evidence import settings_of
 from hypersphere_papers.engine.feature_spread import spread
 from hypersphere_papers.engine.mnist import open_digits
 from hypersphere_papers.engine.record import Record
-from hypersphere_papers.engine.run import Gathered, silent, train_and_measure
+from hypersphere_papers.engine.record_folder import RunFiles
+from hypersphere_papers.engine.runs import Gathered, gather_runs, silent
+from hypersphere_papers.engine.setting import Setting
 from hypersphere_papers.laboratory import Job, RunOptions, find_item, load_catalogue, run_entries, run_entry
 from hypersphere_papers.largest_margins.digits import ROWS, Row
 from hypersphere_papers.normface.digits import mixed_up
@@ -66,9 +68,14 @@ def job(name: str, file: Path, epochs: int | None = 1) -> Job:
     return Job(entry=load_catalogue()[name], data=file, seeds=(0,), epochs=epochs)
 
 
+def trained(setting: Setting, cache: Path) -> Record:
+    """Train a setting with seed 0."""
+    return gather_runs([setting], (0,), RunFiles(None, cache)).records[setting.key(0)]
+
+
 def test_training_learns_and_repeats(file: Path, tmp_path: Path) -> None:
     known = digits(job("largest-margins/table1", file), "c", "cosface", "train.batch_size=32", steps=60)
-    one, two = (train_and_measure(known, 0, tmp_path, "cpu", lambda steps: None) for _ in range(2))
+    one, two = (trained(known, tmp_path / name) for name in "ab")
     assert one.numbers == two.numbers
     assert one.numbers["accuracy"] > 85
     assert len(one.arrays["samples"]) == 100
@@ -77,7 +84,7 @@ def test_training_learns_and_repeats(file: Path, tmp_path: Path) -> None:
 def test_lengths_are_measured_after_every_step(file: Path, tmp_path: Path) -> None:
     settings = settings_of(job("largest-margins/fig1", file))
     (setting,) = (replace(each, overrides=(*each.overrides, "train.steps=7")) for each in settings)
-    record = train_and_measure(setting, 0, tmp_path, "cpu", lambda steps: None)
+    record = trained(setting, tmp_path)
     assert record.arrays["lengths"].shape == (7,)
     assert (record.arrays["lengths"] > 1).all()
 
@@ -86,7 +93,7 @@ def test_a_plane_has_features_of_two_dimensions(file: Path, tmp_path: Path) -> N
     where = job("sphereface/fig8", file)
     assert (plane_steps(where), plane_steps(replace(where, epochs=None))) == (300 // 256, 624)
     relu = plane(where, "r", "softmax", "backbone.last_relu=true")
-    record = train_and_measure(relu, 0, tmp_path, "cpu", lambda steps: None)
+    record = trained(relu, tmp_path)
     assert (record.arrays["features"].shape, record.arrays["new features"].shape) == ((300, 2), (100, 2))
     assert record.arrays["features"].min() >= 0
     assert record.arrays["labels"].tolist() == [n % 10 for n in range(300)]
@@ -96,9 +103,9 @@ def test_of_many_images_a_record_has_some_features_in_half_precision(
     file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     setting = plane(job("sphereface/fig8", file), "p", "softmax")
-    whole = train_and_measure(setting, 0, tmp_path, "cpu", lambda steps: None).arrays
+    whole = trained(setting, tmp_path).arrays
     monkeypatch.setattr(measure, "_SHOWN", 40)
-    some = train_and_measure(setting, 0, tmp_path, "cpu", lambda steps: None).arrays
+    some = trained(setting, tmp_path / "some").arrays
     for new, count in (("", 300), ("new ", 100)):
         chosen = measure.drawn(count)
         assert some[f"{new}features"].dtype == np.float16
@@ -211,10 +218,10 @@ def test_items_share_runs_behind_one_bar(file: Path, tmp_path: Path) -> None:
     options = RunOptions(data=file, epochs=4, seeds=(0, 1), progress=progress, announce=said.append)
     done = list(run_entries([load_catalogue()[name] for name in names], tmp_path / "out", options))
     assert said[0] == "4 runs to train, 16 steps in all"
-    assert re.fullmatch(r"about \d+ s on cpu with --jobs 1", said[1])
+    assert re.fullmatch(r"about \d+ s on cpu with --jobs 1, after the images are decoded", said[1])
     assert said[3:] == [f"\n{entry.id}: {entry.title}" for entry, _ in done]
     assert list(bars_) == ["training", *(f"judging {name}" for name in names)]
-    assert list(dict.fromkeys(bars_["training"].steps)) == [(1, 0), *((step, 16) for step in range(2, 17))]
+    assert list(dict.fromkeys(bars_["training"].steps)) == [(1, 0), *((step, 16) for step in range(1, 17))]
     for entry, result in done:
         assert not isinstance(result, Exception), result
         assert any(finding.verdict is not None for finding in result.findings)
@@ -242,5 +249,5 @@ def test_mnist_trains_to_the_usual_accuracy(tmp_path: Path) -> None:
     train, test = open_digits(REAL)
     assert (len(train), len(test)) == (60_000, 10_000)
     known = digits(job("largest-margins/table1", REAL), "c", "cosface", steps=234)
-    record = train_and_measure(known, 0, tmp_path, "cpu", lambda steps: None)
+    record = trained(known, tmp_path)
     assert record.numbers["accuracy"] > 96

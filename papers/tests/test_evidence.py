@@ -12,7 +12,7 @@ from hypersphere_papers.engine.face_searches import HELD_OUT, LFW, PAIRS, RAW, S
 from hypersphere_papers.engine.interval_text import difference, interval
 from hypersphere_papers.engine.outcome import Finding
 from hypersphere_papers.engine.record import Record
-from hypersphere_papers.engine.run import Gathered
+from hypersphere_papers.engine.runs import Gathered
 from hypersphere_papers.engine.setting import Setting, unique
 from hypersphere_papers.engine.verdict import gain_of
 from hypersphere_papers.laboratory import Entry, Job, find_item, load_catalogue

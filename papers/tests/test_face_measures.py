@@ -15,7 +15,7 @@ import pytest
 from PIL import Image
 
 from hypersphere.core.stored_array import StoredArray
-from hypersphere.training import RecordFile, RunRecord, run_key
+from hypersphere.training import RecordFile, RunRecord
 from hypersphere_papers.engine.evidence import settings_of
 from hypersphere_papers.engine.face_measures import (
     RANKED,
@@ -23,9 +23,9 @@ from hypersphere_papers.engine.face_measures import (
     measure_ranking,
     measure_similarities,
 )
-from hypersphere_papers.engine.face_records import FILES, SUBJECTS, face_runs
 from hypersphere_papers.engine.outcome import Outcome
-from hypersphere_papers.engine.run import Gathered, silent
+from hypersphere_papers.engine.record_folder import FACE_RECORDS, SUBJECTS, RunFiles
+from hypersphere_papers.engine.runs import Gathered, gather_runs
 from hypersphere_papers.engine.setting import Setting
 from hypersphere_papers.laboratory import Job, find_item, load_catalogue
 
@@ -116,11 +116,11 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
                 toy = setting.measure == "features"
                 arrays, numbers = (toy_arrays(setting, seed), {}) if toy else ranking_arrays(setting, seed)
                 stored = {each: StoredArray.of(array) for each, array in arrays.items()}
-                key = run_key(setting.recipe(seed))
+                key = setting.key(seed)
                 record = RunRecord("", seed, key, train_accuracy=0.99, arrays=stored, numbers=numbers)
                 lines[setting.measure][key] = record
     for measure, records in lines.items():
-        file = RecordFile(place / FILES[measure])
+        file = RecordFile(place / FACE_RECORDS[measure])
         for record in records.values():
             file.add(record)
     write_nobody(place)
@@ -134,7 +134,7 @@ def write_nobody(folder: Path) -> None:
 
 
 def gather(settings: Sequence[Setting], folder: Path, seeds: tuple[int, ...] = SEEDS) -> Gathered:
-    return face_runs(settings, seeds, folder, jobs=1, device="cpu", progress=silent, announce=lambda _: None)
+    return gather_runs(settings, seeds, RunFiles(folder, folder))
 
 
 def judge(name: str, folder: Path, seeds: tuple[int, ...] = SEEDS) -> Outcome:
@@ -198,10 +198,10 @@ def test_a_seed_that_is_not_on_record_leaves_sentences_undecided(name: str, fold
 @pytest.mark.parametrize(("size", "verdict"), [(0.05, "held"), (0.5, "contradicted")])
 def test_biases_are_near_zero_against_the_logits(size: float, verdict: str, tmp_path: Path) -> None:
     (setting,) = settings_of(Job(entry=load_catalogue()["sphereface/fig10"]))
-    file = RecordFile(tmp_path / FILES["biases"])
+    file = RecordFile(tmp_path / FACE_RECORDS["biases"])
     for seed in SEEDS:
         biases = 4.0 * size * np.where(np.arange(60) < 50 + seed, 1.0, 20.0)  # most are small, a few are not
-        stored, key = {"bias": StoredArray.of(biases)}, run_key(setting.recipe(seed))
+        stored, key = {"bias": StoredArray.of(biases)}, setting.key(seed)
         file.add(RunRecord("", seed, key, train_accuracy=0.99, arrays=stored, numbers={"logit spread": 4.0}))
     write_nobody(tmp_path)
     result = judge("sphereface/fig10", tmp_path)
@@ -209,7 +209,7 @@ def test_biases_are_near_zero_against_the_logits(size: float, verdict: str, tmp_
     *_, claim = result.findings
     shares = "83.3 %, 85.0 %" if size < 0.1 else "0.0 %, 0.0 %"
     assert (claim.ours, claim.verdict) == (f"{shares} of the biases, by seed", verdict)
-    (tmp_path / FILES["biases"]).unlink()
+    (tmp_path / FACE_RECORDS["biases"]).unlink()
     missing = judge("sphereface/fig10", tmp_path)
     assert missing.figures == {}
     assert {finding.ours for finding in missing.findings} == {"not measured"}
@@ -253,7 +253,7 @@ def test_a_toy_leaves_the_features_of_the_people_with_most_images(photos: Path) 
     assert record.arrays["labels"].tolist() == 6 * [0] + 6 * [1]
     assert (record.arrays["prototypes"].shape, record.arrays["bias"].shape) == ((2, 3), (1,))
     assert np.isfinite(record.numbers["train accuracy"])
-    (line,) = (photos / FILES["features"]).read_text().splitlines()
+    (line,) = (photos / FACE_RECORDS["features"]).read_text().splitlines()
     cell = json.loads(line)["cell"]
     assert cell.startswith("sphereface2, data.most_images=6, ")
     assert len(line) - len(cell) < 3000
@@ -280,13 +280,13 @@ def test_margins_are_those_of_the_images_trained_on(photos: Path) -> None:
 @pytest.mark.parametrize(("least", "verdict"), [(0.5, "held"), (0.05, "contradicted")])
 def test_margins_stay_large_for_every_scale_or_not(least: float, verdict: str, tmp_path: Path) -> None:
     *settings, rival = settings_of(Job(entry=load_catalogue()["largest-margins/fig6"]))
-    file = RecordFile(tmp_path / FILES["margins"])
+    file = RecordFile(tmp_path / FACE_RECORDS["margins"])
     for number, setting in enumerate((*settings, rival)):
         mean = 0.1 if setting is rival else least + 0.1 * number
         for seed in SEEDS:
             numbers = {f"train {name}": mean + 0.001 * seed * number for name in ("similarity", "sample margin")}
             stored = {f"train histogram {name}": StoredArray.of(np.ones(80)) for name in ("similarity", "margin")}
-            key = run_key(setting.recipe(seed))
+            key = setting.key(seed)
             file.add(RunRecord("", seed, key, train_accuracy=0.99, arrays=stored, numbers=numbers))
     write_nobody(tmp_path)
     result = judge("largest-margins/fig6", tmp_path)

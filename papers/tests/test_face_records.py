@@ -10,40 +10,35 @@ from typing import Any
 
 import numpy as np
 import pytest
-import torch
 from PIL import Image
 
 from hypersphere.core.stored_array import StoredArray
 from hypersphere.evaluation import verify_pairs
 from hypersphere.training import RecordFile, RunRecord, SetScore, run_key
-from hypersphere.training.jobs import machine_name
-from hypersphere_papers.engine import face_training
+from hypersphere_papers.engine import runs
 from hypersphere_papers.engine.evidence import Evidence, settings_of
 from hypersphere_papers.engine.face_measures import weigh_people_alike
 from hypersphere_papers.engine.face_records import (
     A_SOFTMAX,
-    RECORDS,
-    SEARCHES,
     SMALL,
     SOFTMAX,
     SPHEREFACE2,
-    SUBJECTS,
-    face_runs,
     faces,
-    read_subjects,
     searched,
 )
 from hypersphere_papers.engine.face_searches import HELD_OUT, LFW, SEARCHED
-from hypersphere_papers.engine.face_training import FacePlan, recipe_in_folder
 from hypersphere_papers.engine.outcome import Finding
 from hypersphere_papers.engine.record import Record
-from hypersphere_papers.engine.run import Gathered, silent
+from hypersphere_papers.engine.record_folder import FACE_RECORDS, SEARCHES, SUBJECTS, RunFiles
+from hypersphere_papers.engine.run_plan import RunPlan
+from hypersphere_papers.engine.runs import Gathered, gather_runs, task_of
 from hypersphere_papers.engine.setting import FACE_FILES, Setting, unique
 from hypersphere_papers.engine.verdict import gain_of
 from hypersphere_papers.laboratory import Job, RunOptions, find_item, load_catalogue, missing, run_entry
 from hypersphere_papers.sphereface2.data_sets import count_people
 
 PAIRS = {"lfw": 80, "pairs": 120}
+RECORDS = FACE_RECORDS["verification"]
 
 
 def subjects() -> dict[str, np.ndarray]:
@@ -58,7 +53,7 @@ def run_record(setting: Setting, seed: int, separation: float, **options: Any) -
         same = np.arange(PAIRS[name]) % 2 == 0
         values = (rng.normal(size=PAIRS[name]) + separation * same).astype(np.float32)
         scores[title] = SetScore.of([verify_pairs(values, same, 10)])
-    key = run_key(setting.recipe(seed))
+    key = setting.key(seed)
     return RunRecord(setting.title, seed, key, train_accuracy=0.99, norm=3.0, scores=scores, seconds=2.0, **options)
 
 
@@ -75,7 +70,7 @@ def folder(tmp_path: Path) -> Path:
 
 def gather(settings: list[Setting], folder: Path, said: list[str] | None = None) -> Any:
     announce = (lambda _: None) if said is None else said.append
-    return face_runs(settings, (0, 1), folder, jobs=1, device="cpu", progress=silent, announce=announce)
+    return gather_runs(settings, (0, 1), RunFiles(folder, folder), announce=announce)
 
 
 def test_a_run_on_record_keeps_its_decisions_and_its_people(folder: Path) -> None:
@@ -114,10 +109,10 @@ def test_where_the_faces_are_missing_runs_are_trained_and_kept(folder: Path, mon
     asked = []
 
     def train(
-        tasks: list[Any], world: Any, options: Any, *, jobs: int, report: Any, measure: Any
+        tasks: list[Any], world: Any, options: Any, *, jobs: int, report: Any, on_error: Any
     ) -> Iterator[RunRecord]:
         for number, task in enumerate(tasks):
-            assert measure is None
+            assert task.measure is None
             asked.append(task.recipe)
             report(number, 1, 4)
             report(number, 3, 4)
@@ -132,23 +127,22 @@ def test_where_the_faces_are_missing_runs_are_trained_and_kept(folder: Path, mon
         def __call__(self, done: int, total: int, note: str = "") -> None:
             shown.append((done, total, note))
 
-    monkeypatch.setattr(face_training, "run_tasks", train)
-    monkeypatch.setattr(FacePlan, "_steps_of", lambda self, stage: 4)
-    monkeypatch.setattr(FacePlan, "_tried", lambda self, recipe, device: 2.5)
+    monkeypatch.setattr(runs, "run_tasks", train)
+    monkeypatch.setattr(RunPlan, "_steps_of", lambda self, task, stage: 4)
+    monkeypatch.setattr(RunPlan, "_tried", lambda self, task, device: 2.5)
     said: list[str] = []
-    records = face_runs(
+    records = gather_runs(
         [SOFTMAX, A_SOFTMAX[4]],
         (0, 1),
-        folder,
-        jobs=1,
-        device="cpu",
+        RunFiles(folder, folder),
         progress=lambda title, unit: nullcontext(Bar()),
         announce=said.append,
     ).records
     assert len(records) == 4
     assert said == [
-        "2 runs to train on real faces, 8 steps in all (2 more are on record)",
+        "2 runs to train, 8 steps in all (2 more are on record)",
         "about 20 s on cpu with --jobs 1, after the images are decoded",
+        "2 runs put on record, 0 failed",
     ]
     none, one, both = (f"{count} of 2 runs done" for count in range(3))
     first = [1, (1, 8, none), (3, 8, none), (4, 8, one)]
@@ -179,7 +173,7 @@ def test_a_folder_without_records_is_refused(tmp_path: Path) -> None:
         gather([SOFTMAX], tmp_path / "faces-0.tar")
     np.savez_compressed(tmp_path / SUBJECTS, lfw=np.zeros((2, 3)), pairs=np.zeros(3))
     with pytest.raises(ValueError, match="no array of two rows named pairs"):
-        read_subjects(tmp_path / SUBJECTS)
+        RunFiles(tmp_path, tmp_path).people()
 
 
 def test_steps_and_seconds_of_runs_are_known_before_they_start(tmp_path: Path) -> None:
@@ -194,13 +188,13 @@ def test_steps_and_seconds_of_runs_are_known_before_they_start(tmp_path: Path) -
             archive.addfile(entry, picture)
     tiny = ("data.validation.identities=2", "train.batch_size=12", "train.epochs=2.5", "data.most_images=6")
     setting = faces("tiny", "softmax", *SMALL, *tiny)
-    recipes = {f"{seed}": recipe_in_folder(setting, seed, tmp_path) for seed in (0, 1)}
-    plan = FacePlan(recipes)
+    files = RunFiles(tmp_path, tmp_path)
+    plan = RunPlan({f"{seed}": task_of(setting, seed, f"{seed}", tmp_path, files) for seed in (0, 1)})
     assert plan.steps == {"0": 8, "1": 8}
     assert 0 < plan.seconds([], jobs=1, device="cpu") < 1000
-    run = RunRecord("tiny", 0, "key", machine=machine_name(torch.device("cpu")), steps=8, seconds=32.0)
-    assert plan.seconds([(setting, run)], jobs=1, device="cpu") == pytest.approx(64.0)
-    assert plan.seconds([(setting, run)], jobs=2, device="cpu") == pytest.approx(32.0)
+    known = [(setting.recipe(0), 4.0)]
+    assert plan.seconds(known, jobs=1, device="cpu") == pytest.approx(64.0)
+    assert plan.seconds(known, jobs=2, device="cpu") == pytest.approx(32.0)
 
 
 def search_record(setting: Setting, seed: int, right: float, **options: Any) -> RunRecord:
@@ -213,7 +207,7 @@ def search_record(setting: Setting, seed: int, right: float, **options: Any) -> 
         found[f"distractor ROC, {who}"] = np.linspace(0, right, 4, dtype=np.float32)
     found["prototype norms"] = np.log([2, 2, 3, 5, 9, 40, 300]).astype(np.float16)
     stored = {name: StoredArray.of(array) for name, array in found.items()}
-    key = run_key(setting.recipe(seed))
+    key = searched(setting).key(seed)
     losses = {"first loss": 8.5, "last loss": 1.0}
     return RunRecord(setting.title, seed, key, train_accuracy=0.99, numbers=losses, arrays=stored, **options)
 
@@ -283,14 +277,14 @@ def test_searches_of_a_run_are_not_those_of_its_pairs(folder: Path) -> None:
 
 def test_a_run_that_was_searched_with_counts_for_its_pairs(folder: Path) -> None:
     new = A_SOFTMAX[4]
-    RecordFile(folder / SEARCHES).add(run_record(new, 0, 4.0))
+    RecordFile(folder / SEARCHES).add(run_record(searched(new), 0, 4.0))
     record = gather([new, searched(new)], folder).records
     assert record[new.key(0)].numbers["lfw"] > 50
     assert record[searched(new).key(0)].stopped == "its searches were not measured"
 
 
 def test_a_run_whose_biases_were_measured_counts_for_its_pairs(folder: Path) -> None:
-    RecordFile(folder / "biases.jsonl").add(run_record(A_SOFTMAX[4], 0, 4.0))
+    RecordFile(folder / "biases.jsonl").add(run_record(A_SOFTMAX[4].measured_by("biases"), 0, 4.0))
     assert gather([A_SOFTMAX[4]], folder).records[A_SOFTMAX[4].key(0)].numbers["lfw"] > 50
 
 
@@ -316,8 +310,8 @@ def test_what_is_said_of_training_from_scratch_is_judged(folder: Path, tmp_path:
         for seed in (0, 1):
             arrays = search_record(setting, seed, 0.5).arrays
             numbers = {"first loss": 5.3, "last loss": 4.7}
-            searches.add(run_record(setting, seed, 2.0, arrays=arrays, numbers=numbers))
-    searches.add(run_record(SOFTMAX, 0, 2.0))
+            searches.add(run_record(searched(setting), seed, 2.0, arrays=arrays, numbers=numbers))
+    searches.add(run_record(searched(SOFTMAX), 0, 2.0))
     result = run_entry(entry, tmp_path / "out", RunOptions(data=folder, seeds=(0, 1)))
     found = {finding.what: finding for finding in result.findings}
     loss = found["sec. 3.3: with s = 1 the loss is trapped above the bound of Prop. 2"]
@@ -350,8 +344,8 @@ def test_tuned_networks_are_judged_from_the_record(folder: Path, tmp_path: Path)
             for seed in (0, 1):
                 few = {which: StoredArray.of(np.arange(count) < 10) for which, count in PAIRS.items()}
                 arrays = {f"{which} {how}": few[which] for how in ("inner", "euclidean") for which in PAIRS}
-                searches.add(run_record(setting, seed, 4.0, arrays=arrays))
-    searches.add(run_record(SOFTMAX, 0, 2.0))
+                searches.add(run_record(searched(setting), seed, 4.0, arrays=arrays))
+    searches.add(run_record(searched(SOFTMAX), 0, 2.0))
     judged: dict[str, Finding] = {}
     for name in ("normface/fig8", "normface/table1", "normface/table4"):
         result = run_entry(catalogue[name], tmp_path / "out", RunOptions(data=folder, seeds=(0, 1)))

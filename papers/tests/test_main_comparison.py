@@ -10,9 +10,9 @@ import pytest
 from hypersphere.cli import main
 from hypersphere.evaluation import verify_pairs
 from hypersphere.training import Recipe, RunRecord, SetScore, run_key
-from hypersphere_papers.engine import face_training
-from hypersphere_papers.engine.face_records import SUBJECTS
-from hypersphere_papers.engine.face_training import FacePlan
+from hypersphere_papers.engine import runs
+from hypersphere_papers.engine.record_folder import SUBJECTS
+from hypersphere_papers.engine.run_plan import RunPlan
 from hypersphere_papers.engine.setting import FACE_FILES
 from hypersphere_papers.main_comparison_command import CELLS, CHOOSING_SEED, RATES, at_rate
 
@@ -49,9 +49,9 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     def train(tasks: list[Any], world: Any, options: Any, **_: Any) -> Iterator[RunRecord]:
         return (record(task.recipe) for task in tasks)
 
-    monkeypatch.setattr(face_training, "run_tasks", train)
-    monkeypatch.setattr(FacePlan, "_steps_of", lambda self, stage: 4)
-    monkeypatch.setattr(FacePlan, "_tried", lambda self, recipe, device: 2.5)
+    monkeypatch.setattr(runs, "run_tasks", train)
+    monkeypatch.setattr(RunPlan, "_steps_of", lambda self, task, stage: 4)
+    monkeypatch.setattr(RunPlan, "_tried", lambda self, task, device: 2.5)
     return tmp_path
 
 
@@ -82,8 +82,8 @@ def test_rates_are_chosen_by_another_seed_and_losses_compared_by_theirs(
 ) -> None:
     assert main(["reproduce", "--main-comparison", "--data", str(folder), "--seeds", "3", "--device", "cpu"]) == 0
     text = capsys.readouterr().out
-    assert "48 runs to train on real faces" in text
-    assert "36 runs to train on real faces" in text
+    assert "48 runs to train, " in text
+    assert "36 runs to train, " in text
     rows = {line[:18].strip(): line.split() for line in text.splitlines() if line[:18].strip() in CELLS}
     assert len(rows) == 12
     assert f"{BEST:g}" in rows["CosFace"]

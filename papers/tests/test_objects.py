@@ -5,7 +5,7 @@ import lzma
 import random
 import tarfile
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -15,15 +15,17 @@ import pytest
 
 from hypersphere.core.stored_array import StoredArray
 from hypersphere.data import ArraySource, write_source
-from hypersphere_papers.engine import record_folder, result_file
+from hypersphere.training import RunRecord, Task
+from hypersphere_papers.engine import result_file, runs
 from hypersphere_papers.engine.cifar10 import open_objects
 from hypersphere_papers.engine.evidence import settings_of
 from hypersphere_papers.engine.objects import balanced, imbalanced
 from hypersphere_papers.engine.record import Record
-from hypersphere_papers.engine.record_lines import RecordLines
-from hypersphere_papers.engine.run import Gathered, silent, train_and_measure
-from hypersphere_papers.engine.setting import Setting
+from hypersphere_papers.engine.record_folder import RunFiles
+from hypersphere_papers.engine.run_plan import RunPlan
+from hypersphere_papers.engine.runs import gather_runs
 from hypersphere_papers.laboratory import Entry, Job, Result, RunOptions, load_catalogue, run_entry
+from papers.tests.runs_on_record import RunsOnRecord
 from tests.damage import damaged, flipped, read_files, write_files
 
 NAMES = [f"class{number}" for number in range(10)]
@@ -148,18 +150,10 @@ def test_training_is_measured_and_put_on_record(archive: Path, tmp_path: Path) -
     setting = imbalanced(data, "step", 10.0, "t", "cosface", "head.scale=5.0", "head.add.zero_centroid.weight=1.0")
     short = ("train.steps=4", "train.batch_size=16", "train.precision=float32", "backbone.name=cnn4", "backbone.dim=8")
     setting = replace(setting, overrides=(*setting.overrides, *short))
-    record = train_and_measure(setting, 0, tmp_path, "cpu", lambda steps: None)
+    gather_runs([setting], (0,), RunFiles(archive / "cifar10.tar", tmp_path))
+    (record,) = RunsOnRecord(tmp_path / "records.jsonl").records.values()
     assert len(record.arrays["samples"]) == 50
     assert {"accuracy", "class margin", "sample margin", "train accuracy", "norm"} <= set(record.numbers)
-    path = tmp_path / "records.jsonl"
-    RecordLines(path).add("one", record)
-    lines = RecordLines(path)
-    lines.add("two", Record("t", 1, 2.0, stopped="the loss is nan"))
-    one, two = RecordLines(path).records.values()
-    assert one.numbers == record.numbers
-    assert all((one.arrays[name] == array).all() for name, array in record.arrays.items())
-    assert two.stopped == "the loss is nan"
-    assert len(path.read_text().splitlines()) == 2
 
 
 def known(seed: int, better: float, *, lengths: bool) -> Record:
@@ -183,7 +177,7 @@ def records(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Three seeds on CIFAR-10 and four on MNIST; what has a regulariser is better, and some cells are missing."""
     folder = tmp_path_factory.mktemp("records")
     (folder / "records.jsonl").touch()
-    lines = RecordLines(folder / "records.jsonl")
+    lines = RunsOnRecord(folder / "records.jsonl")
     for name, epochs in (("fig1", 100), ("fig4", None), ("fig8", None), ("table1", 100)):
         for setting in settings_of(Job(entry=entry(name), data=folder, epochs=epochs)):
             if ("ArcFace" in setting.title and setting.data == "mnist") or "1 R_sm" in setting.title:
@@ -209,7 +203,7 @@ def undrawn(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.usefixtures("undrawn")
 def test_items_are_judged_from_records_alone(records: Path, tmp_path: Path) -> None:
     result, said = judged("fig4", records, tmp_path, seeds=(0, 1, 2))
-    assert "3 of 15 runs are not on record; with the images in" in said[0]
+    assert "3 of 15 runs are not on record; with cifar10.tar in" in said[0]
     verdicts = {finding.what: finding.verdict for finding in result.findings if finding.verdict}
     assert verdicts["sample margin is larger with 0.5 R_sm"] == "held"
     assert verdicts["small: sample margin is larger with 1 R_sm"] == "undecided"
@@ -225,7 +219,7 @@ def test_small_networks_judge_a_whole_weight_where_they_agree_about_half(
     tmp_path: Path, half: float, verdict: str
 ) -> None:
     (tmp_path / "records.jsonl").touch()
-    lines = RecordLines(tmp_path / "records.jsonl")
+    lines = RunsOnRecord(tmp_path / "records.jsonl")
     for setting in settings_of(Job(entry=entry("fig4"), data=tmp_path)):
         better = 0.9 if "R_sm" in setting.title else 0.0
         if setting.title.startswith("small: ") and setting.title.endswith("+ 0.5 R_sm"):
@@ -244,7 +238,7 @@ def test_small_networks_are_judged_by_the_images_they_fit(records: Path, tmp_pat
     """Test images, of which they have few right, would contradict here."""
     small = [s for s in settings_of(Job(entry=entry("fig8"), data=records)) if s.title.startswith("small: ")]
     (tmp_path / "records.jsonl").write_bytes((records / "records.jsonl").read_bytes())
-    lines = RecordLines(tmp_path / "records.jsonl")
+    lines = RunsOnRecord(tmp_path / "records.jsonl")
     for setting in small:
         for seed in range(3):
             record = lines.records[setting.key(seed)]
@@ -261,7 +255,7 @@ def test_small_networks_are_judged_by_the_images_they_fit(records: Path, tmp_pat
 def test_prototypes_that_could_not_turn_are_no_test_of_accuracy(tmp_path: Path) -> None:
     """R_w's first steps may throw short prototypes far out: then they keep the place where they came to lie."""
     (tmp_path / "records.jsonl").touch()
-    lines = RecordLines(tmp_path / "records.jsonl")
+    lines = RunsOnRecord(tmp_path / "records.jsonl")
     for setting in settings_of(Job(entry=entry("fig7"), data=tmp_path)):
         centred = "zero_centroid" in " ".join(setting.overrides)
         for seed in range(3):
@@ -307,20 +301,19 @@ def test_what_is_missing_is_trained_where_the_images_lie_beside(
     (folder / "cifar10.tar").write_bytes((archive / "cifar10.tar").read_bytes())
     (folder / "records.jsonl").touch()
     first, second, *_ = settings_of(Job(entry=entry("fig4"), data=folder))
-    RecordLines(folder / "records.jsonl").add(first.key(0), known(0, 0.0, lengths=False))
-    trained: list[Setting] = []
+    RunsOnRecord(folder / "records.jsonl").add(first.key(0), known(0, 0.0, lengths=False))
+    trained: list[str] = []
 
-    def train(settings: Sequence[Setting], *_: object, **__: object) -> Gathered:
-        trained.extend(settings)
-        return Gathered({setting.key(0): known(0, 0.5, lengths=False) for setting in settings})
+    def train(tasks: Sequence[Task], *_: object, **__: object) -> Iterator[RunRecord]:
+        for task in tasks:
+            trained.append(task.recipe.data.source)
+            yield RunRecord(task.cell, 0, task.key, numbers={"accuracy": 90.0})
 
-    monkeypatch.setattr(record_folder, "train_runs", train)
-    got = record_folder.recorded_runs(
-        [first, second], (0,), folder, tmp_path, jobs=1, device="cpu", progress=silent, announce=print
-    )
-    assert trained == [second]
-    assert second.recipe(0).data.source == str(folder / "cifar10.tar")
-    assert set(got.records) == set(RecordLines(folder / "records.jsonl").records) == {first.key(0), second.key(0)}
+    monkeypatch.setattr(runs, "run_tasks", train)
+    monkeypatch.setattr(RunPlan, "_tried", lambda *_: 0.1)
+    got = gather_runs([first, second], (0,), RunFiles(folder, tmp_path))
+    assert trained == [str(folder / "cifar10.tar")]
+    assert set(got.records) == set(RunsOnRecord(folder / "records.jsonl").records) == {first.key(0), second.key(0)}
 
 
 def test_items_ask_for_every_run_on_record() -> None:
@@ -337,7 +330,7 @@ def test_items_ask_for_every_run_on_record() -> None:
         for epochs in lengths
         for setting in settings_of(Job(entry=load_catalogue()[name], data=folder, epochs=epochs))
     ]
-    records = RecordLines(folder / "records.jsonl").records
+    records = RunsOnRecord(folder / "records.jsonl").records
     titles = {record.title for record in records.values()}
     assert set(records) <= {s.key(seed) for s in settings if s.title in titles for seed in range(5)}
 
@@ -362,10 +355,10 @@ def test_arrays_are_stored_as_they_are(array: np.ndarray) -> None:
 )
 def test_a_broken_line_is_named(tmp_path: Path, change: dict[str, object], message: str) -> None:
     path = tmp_path / "records.jsonl"
-    RecordLines(path).add("one", Record("t", 0, 1.0, arrays={"a": np.zeros(24, bool)}))
+    RunsOnRecord(path).add("one", Record("t", 0, 1.0, arrays={"a": np.zeros(24, bool)}))
     table = json.loads(path.read_text())
     del table["seal"]
     table["arrays"]["a"] |= change
     path.write_text(json.dumps(table) + "\n")
     with pytest.raises(ValueError, match=rf"records.jsonl, line 1: no record of a run \(.*{message}"):
-        RecordLines(path)
+        RunsOnRecord(path)

@@ -13,7 +13,7 @@ from hypersphere_papers.engine.evidence import Evidence, settings_of
 from hypersphere_papers.engine.face_records import ARCFACE, COSFACE
 from hypersphere_papers.engine.outcome import Finding, Outcome, checked
 from hypersphere_papers.engine.record import Record
-from hypersphere_papers.engine.run import Gathered
+from hypersphere_papers.engine.runs import Gathered
 from hypersphere_papers.engine.setting import Setting
 from hypersphere_papers.engine.verdict import ALIKE, Interval
 from hypersphere_papers.laboratory import Job, find_item, load_catalogue

@@ -11,7 +11,7 @@ import pytest
 
 from hypersphere.training import RecordFile, RunRecord, SetScore
 from hypersphere_papers.laboratory import load_catalogue, shipped_results
-from tools import record_tables
+from tools import record_tables, rekey_records
 
 MADE = record_tables.texts()
 
@@ -58,6 +58,28 @@ def test_a_page_without_its_place_is_refused(tmp_path: Path) -> None:
     assert record_tables.with_parts(page, {"one": "text"}) == "<!-- one -->\n\ntext\n\n<!-- end of one -->\n"
     with pytest.raises(ValueError, match="page.md: expected one part between <!-- two --> and <!-- end of two -->"):
         record_tables.with_parts(page, {"two": "text"})
+
+
+def test_every_run_on_record_has_a_key_of_its_settings_but_for_few() -> None:
+    """The map of keys of version 1 knows all runs of then whose settings are known."""
+    keys = set(rekey_records.read_keys().values())
+    old = []
+    for path in sorted(record_tables.RECORDS.glob("*/*.jsonl")):
+        old += [key for key in RecordFile(path).records if "-" not in key]
+    assert len(old) == 29
+    assert not keys.intersection(old)
+    assert len(keys) == 1157
+
+
+def test_a_line_gets_the_key_of_version_2_and_keeps_all_else(tmp_path: Path) -> None:
+    path = tmp_path / "results.jsonl"
+    RecordFile(path).add(replace(run(0, 0.9), recipe="old"))
+    (line,) = path.read_text().splitlines()
+    keys = {("results.jsonl", "old"): "2-new"}
+    path.write_text(rekey_records.rekeyed(line, "results.jsonl", keys) + "\n")
+    (found,) = RecordFile(path).records.values()
+    assert found == replace(run(0, 0.9), recipe="2-new")
+    assert rekey_records.rekeyed(line, "searches.jsonl", keys) == line
 
 
 def test_no_withdrawn_run_is_judged() -> None:

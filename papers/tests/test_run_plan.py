@@ -6,10 +6,11 @@ from typing import Any
 import pytest
 
 from hypersphere.heads import create_head
+from hypersphere.training import Recipe, Task
 from hypersphere_papers.engine import run_plan
+from hypersphere_papers.engine.class_runs import ClassMeasure
 from hypersphere_papers.engine.evidence import settings_of
-from hypersphere_papers.engine.record import Record, describe_machine, write_record
-from hypersphere_papers.engine.run_plan import estimate_seconds, plan_runs, steps_of
+from hypersphere_papers.engine.run_plan import RunPlan
 from hypersphere_papers.engine.setting import Setting
 from hypersphere_papers.laboratory import Job, load_catalogue
 from papers.tests.bars import classifier, write_bars
@@ -24,8 +25,18 @@ def never(*_: object, **__: object) -> float:
     raise AssertionError("measured")
 
 
-def record(seconds: float, machine: str = "", stopped: str = "") -> Record:
-    return Record("one", 0, seconds, machine or describe_machine(), stopped)
+def plan_of(settings: list[Setting], folder: Path, *, source: str = "") -> RunPlan:
+    """The plan of a seed of each."""
+    tasks = {}
+    for each in settings:
+        recipe = (each.but(each.name, f"data.source={source}") if source else each).recipe(0)
+        measure = ClassMeasure(each.measure, recipe, folder)
+        tasks[each.title] = Task(each.title, recipe, folder, source=measure.source)
+    return RunPlan(tasks)
+
+
+def known(seconds: float) -> list[tuple[Recipe, float]]:
+    return [(ONE.recipe(5), seconds)]
 
 
 @pytest.fixture(scope="module")
@@ -37,7 +48,7 @@ def settings() -> list[Setting]:
 
 def test_every_setting_states_its_steps(settings: list[Setting]) -> None:
     assert len(settings) > 200
-    assert all(steps_of(each, 0) > 0 for each in settings)
+    assert all(stage.train.steps for each in settings for stage in each.recipe(0).stages())
 
 
 def test_the_head_of_every_setting_can_be_made(settings: list[Setting]) -> None:
@@ -47,38 +58,39 @@ def test_the_head_of_every_setting_can_be_made(settings: list[Setting]) -> None:
             create_head(dim=stage.backbone["dim"], num_classes=10, **counts, **stage.head_options())
 
 
-def test_two_stages_have_the_steps_of_both() -> None:
-    assert steps_of(classifier("s", "softmax", "second.train.steps=30"), 0) == 650
+def test_two_stages_have_the_steps_of_both_and_a_shared_first_one_counts_once(tmp_path: Path) -> None:
+    two = classifier("two", "softmax", "second.train.steps=30")
+    assert plan_of([two], tmp_path).steps == {"two": 650}
+    longer = classifier("longer", "softmax", "second.train.steps=40")
+    assert plan_of([two, longer], tmp_path).steps == {"two": 650, "longer": 40}
 
 
 def test_records_of_this_machine_tell(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(run_plan, "seconds_a_step", never)
-    write_record(tmp_path, ONE.key(0), record(62.0))
-    plan = plan_runs([ONE, TWO], (0, 1), tmp_path)
-    assert (len(plan.records), len(plan.left), plan.steps) == (1, 3, 3 * 620)
-    assert estimate_seconds(plan, tmp_path, jobs=1, device="cpu") == pytest.approx(3 * 62)
-    assert estimate_seconds(plan, tmp_path, jobs=2, device="cpu") == pytest.approx(1.5 * 62)
-    assert estimate_seconds(plan, tmp_path, jobs=8, device="cpu") == pytest.approx(62)
+    plan = plan_of([ONE, TWO], tmp_path)
+    assert plan.seconds(known(0.1), jobs=1, device="cpu") == pytest.approx(2 * 62)
+    assert plan.seconds(known(0.1), jobs=2, device="cpu") == pytest.approx(62)
+    assert plan.seconds(known(0.1), jobs=8, device="cpu") == pytest.approx(62)
 
 
 def test_what_no_record_tells_is_measured_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     measured: list[str] = []
 
-    def seconds(recipe: object, *_: object, **__: object) -> float:
-        measured.append(recipe.backbone["name"])  # type: ignore[attr-defined]
+    def seconds(recipe: Recipe, *_: object, **__: object) -> float:
+        measured.append(recipe.backbone["name"])
         return 0.5
 
     monkeypatch.setattr(run_plan, "seconds_a_step", seconds)
-    write_record(tmp_path, ONE.key(0), record(62.0, machine="another"))
-    write_record(tmp_path, ONE.key(1), record(62.0, stopped="a collapse"))
-    plan = plan_runs([ONE, TWO, LARGE], (0, 1), tmp_path)
-    assert estimate_seconds(plan, tmp_path, jobs=1, device="cpu") == pytest.approx(4 * 310)
+    plan = plan_of([ONE, TWO, LARGE], tmp_path, source=str(write_bars(tmp_path / "bars.npz")))
+    assert plan.seconds([], jobs=1, device="cpu") == pytest.approx(3 * 310)
     assert sorted(measured) == ["cnn4", "sfnet4"]
 
 
 def test_a_few_steps_are_really_trained(tmp_path: Path) -> None:
     tiny = (f"data.source={write_bars(tmp_path / 'bars.npz')}", "train.batch_size=4")
-    plan = plan_runs([classifier("a", "softmax", *tiny), classifier("b", "no_such_loss", *tiny)], (0,), tmp_path)
-    assert estimate_seconds(plan, tmp_path, jobs=1, device="cpu") > 0
-    short = plan_runs([classifier("c", "softmax", *tiny, "train.steps=1")], (0,), tmp_path)
-    assert estimate_seconds(short, tmp_path, jobs=1, device="cpu") > 0
+    plan = plan_of([classifier("a", "softmax", *tiny), classifier("b", "no_such_loss", *tiny)], tmp_path)
+    assert plan.seconds([], jobs=1, device="cpu") > 0
+    short = plan_of([classifier("c", "softmax", *tiny, "train.steps=1")], tmp_path)
+    assert short.seconds([], jobs=1, device="cpu") > 0
+    wild = classifier("d", "softmax", *tiny, "optimizer.name=sgd", "optimizer.lr=1e30", "train.log_every=1")
+    assert plan_of([wild], tmp_path).seconds([], jobs=1, device="cpu") >= 0

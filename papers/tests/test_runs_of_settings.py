@@ -1,8 +1,11 @@
-"""Runs: each once, kept in a cache, taken up from it; one that breaks is reported and tried again."""
+"""Runs: each once, put on record, taken up from there; one that breaks is reported and tried again."""
 
 import multiprocessing
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -11,21 +14,18 @@ import torch
 from hypersphere.data import ArraySource
 from hypersphere.geometry import normalize
 from hypersphere.heads import create_head
+from hypersphere.training import RecordFile
 from hypersphere.training.recipe import DataSettings
-from hypersphere_papers.engine.class_images import class_images
+from hypersphere_papers.engine.class_runs import class_images
 from hypersphere_papers.engine.measure import measure_classes
-from hypersphere_papers.engine.record import Record, read_record, record_path, write_record
-from hypersphere_papers.engine.run import Count, gather, train_and_measure
+from hypersphere_papers.engine.record import Record
+from hypersphere_papers.engine.record_folder import RunFiles
+from hypersphere_papers.engine.runs import Gathered, gather_runs
 from hypersphere_papers.engine.setting import Setting, unique
 from papers.tests.bars import classifier, write_bars
 from tests.heads.shard_worker import warm_context
 
 ONE, TWO = classifier("one", "softmax"), classifier("two", "normface")
-SAME = replace(ONE, measure="features")
-
-
-def uncounted(steps: int) -> None:
-    pass
 
 
 @pytest.fixture
@@ -34,81 +34,84 @@ def tiny(tmp_path: Path) -> tuple[str, ...]:
     return f"data.source={write_bars(tmp_path / 'bars.npz', 30, 20)}", "train.steps=2", "train.batch_size=4"
 
 
-class Counting:
-    """Trains nothing, and counts; breaks where it is told to."""
-
-    def __init__(self, breaks: str = "") -> None:
-        self.calls: list[tuple[str, int]] = []
-        self.breaks = breaks
-
-    def __call__(self, setting: Setting, seed: int, cache: Path, device: str, count: Count) -> Record:
-        self.calls.append((setting.title, seed))
-        count(20)
-        if setting.title == self.breaks:
-            raise OSError("disk full")
-        return Record(setting.title, seed, 0.1, numbers={"pairs": 90.0 + seed}, arrays={"pairs": np.array([True])})
+def gather(settings: list[Setting], seeds: tuple[int, ...], cache: Path, **options: Any) -> Gathered:
+    return gather_runs(settings, seeds, RunFiles(None, cache), **options)
 
 
-def test_a_run_is_made_once(tmp_path: Path) -> None:
-    runner, shown = Counting(), []
-    again = replace(ONE, name="one by another name")
-    got = gather(
-        [ONE, again, TWO], (0, 1), tmp_path, runner=runner, progress=lambda done, total: shown.append((done, total))
-    )
-    assert sorted(runner.calls) == [("one by another name", 0), ("one by another name", 1), ("two", 0), ("two", 1)]
-    assert shown[:3] == [(20, 4 * 620), (620, 4 * 620), (640, 4 * 620)]
-    assert shown[-1] == (4 * 620, 4 * 620)
-    assert not got.failures
-    more = Counting()
-    got = gather([ONE, TWO], (0, 1, 2), tmp_path, runner=more)
-    assert sorted(more.calls) == [("one", 2), ("two", 2)]
-    assert got.records[ONE.key(1)].numbers == {"pairs": 91.0}
+def run_of(setting: Setting, cache: Path) -> Record:
+    """Train a setting with seed 0."""
+    return gather([setting], (0,), cache).records[setting.key(0)]
 
 
-def test_a_run_that_breaks_is_reported_and_tried_again(tmp_path: Path) -> None:
-    shown: list[int] = []
-    broken = Counting(breaks="one")
-    got = gather([ONE, TWO], (0,), tmp_path, runner=broken, progress=lambda done, total: shown.append(done))
-    assert shown == [20, 620, 640, 1240]  # what a broken run leaves out is counted too
-    assert got.failures == {ONE.key(0): "one, seed 0: OSError: disk full"}
-    assert set(got.records) == {TWO.key(0)}
-    better = Counting()
-    assert not gather([ONE, TWO], (0,), tmp_path, runner=better).failures
-    assert better.calls == [("one", 0)]
+class Bar:
+    """A `ProgressFactory` and its bar, which keeps what it is told and may stop at the first step."""
+
+    def __init__(self, stop: bool = False) -> None:
+        self.shown: list[tuple[int, int]] = []
+        self.stop = stop
+
+    @contextmanager
+    def make(self, title: str, unit: str) -> Iterator["Bar"]:
+        yield self
+
+    def begin(self, done: int) -> None:
+        pass
+
+    def __call__(self, done: int, total: int, note: str = "") -> None:
+        self.shown.append((done, total))
+        if self.stop:
+            raise KeyboardInterrupt
+
+
+def test_a_run_is_made_once(tmp_path: Path, tiny: tuple[str, ...]) -> None:
+    one, two = ONE.but("one", *tiny), TWO.but("two", *tiny)
+    bar, said = Bar(), list[str]()
+    got = gather([one, replace(one, name="again"), two], (0, 1), tmp_path, progress=bar.make, announce=said.append)
+    assert (len(got.records), got.failures) == (4, {})
+    assert said[0] == "4 runs to train, 8 steps in all"
+    assert said[1].startswith("about ")
+    assert said[2:] == ["4 runs put on record, 0 failed"]
+    assert bar.shown[-1] == (8, 8)
+    assert bar.shown == sorted(bar.shown)
+    lines = RecordFile(tmp_path / "records.jsonl").records
+    assert set(lines) == {setting.key(seed) for setting in (one, two) for seed in (0, 1)}
+    more: list[str] = []
+    again = gather([one, two], (0, 1, 2), tmp_path, announce=more.append)
+    assert more[0] == "2 runs to train, 4 steps in all (4 more are on record)"
+    assert again.records[one.key(1)].numbers == got.records[one.key(1)].numbers
+    assert again.records[one.key(1)].seconds == got.records[one.key(1)].seconds
+
+
+def test_a_run_that_breaks_is_reported_and_tried_again(tmp_path: Path, tiny: tuple[str, ...]) -> None:
+    broken, two = classifier("one", "no_such_loss", *tiny), TWO.but("two", *tiny)
+    bar, said = Bar(), list[str]()
+    got = gather([broken, two], (0,), tmp_path, progress=bar.make, announce=said.append)
+    assert list(got.failures) == [broken.key(0)]
+    assert got.failures[broken.key(0)].startswith("one, seed 0: ValueError: ")
+    assert said[-1] == f"failed: {got.failures[broken.key(0)]}"
+    assert bar.shown[-1] == (4, 4)  # what a broken run leaves out is counted too
+    assert set(got.records) == {two.key(0)}
+    assert list(gather([broken, two], (0,), tmp_path).failures) == [broken.key(0)]
 
 
 def test_the_key_is_of_what_matters() -> None:
-    assert ONE.key(0) == replace(ONE, name="other title").key(0)
+    assert ONE.key(0) == replace(ONE, name="other title", small=True).key(0) == ONE.but("x", "about=other").key(0)
+    assert ONE.key(0) == ONE.but("x", "data.source=elsewhere/mnist.npz").key(0)
     keys = {
         ONE.key(0),
         ONE.key(1),
         TWO.key(0),
-        SAME.key(0),
+        ONE.measured_by("features").key(0),
         ONE.but("x", "head.bias=false").key(0),
     }
     assert len(keys) == 5
+    assert all(key.startswith("2-") for key in keys)
 
 
 def test_seeds_come_one_by_one_and_large_networks_first() -> None:
     big = classifier("big", "softmax", "backbone.name=lightcnn9")
     order = [(each.title, seed) for each, seed in unique([ONE, big], (0, 1)).values()]
     assert order == [("big", 0), ("one", 0), ("big", 1), ("one", 1)]
-
-
-def test_a_record_comes_back(tmp_path: Path) -> None:
-    assert read_record(tmp_path, "k") is None
-    record = Record("t", 3, 1.234, "m", "why", {"a": 0.5}, {"x": np.arange(3)})
-    write_record(tmp_path, "k", record)
-    found = read_record(tmp_path, "k")
-    assert found is not None
-    assert (found.title, found.seed, found.seconds, found.stopped, found.numbers) == ("t", 3, 1.23, "why", {"a": 0.5})
-    assert found.arrays["x"].tolist() == [0, 1, 2]
-    record_path(tmp_path, "k").rename(record_path(tmp_path, "other"))
-    with pytest.raises(ValueError, match=r"other\.npz: no readable record \(it is the record of another run\)"):
-        read_record(tmp_path, "other")
-    record_path(tmp_path, "k").write_bytes(b"no")
-    with pytest.raises(ValueError, match=r"k\.npz: no readable record"):
-        read_record(tmp_path, "k")
 
 
 def test_images_are_those_that_the_recipe_asks_for(tmp_path: Path) -> None:
@@ -144,39 +147,40 @@ def test_classes_are_measured_as_plain_loops_do() -> None:
 
 
 def test_a_real_run_of_each_measure(tmp_path: Path, tiny: tuple[str, ...]) -> None:
-    known = classifier("c", "cosface", *tiny, "train.checkpoint_every=1")
-    record = train_and_measure(known, 0, tmp_path, "cpu", uncounted)
+    record = run_of(classifier("c", "cosface", *tiny, "train.checkpoint_every=1"), tmp_path)
     assert record.arrays["history"][:, 0].tolist() == [1, 2]
     assert len(record.arrays["samples"]) == 20
     assert {"accuracy", "sample margin", "class margin", "train sample margin", "norm"} <= set(record.numbers)
     assert 0 <= record.numbers["train accuracy"] <= 100
-    two = replace(classifier("f", "sphereface2", *tiny, "backbone.dim=2"), measure="features")
-    drawn = train_and_measure(two, 0, tmp_path, "cpu", uncounted)
+    drawn = run_of(classifier("f", "sphereface2", *tiny, "backbone.dim=2").measured_by("features"), tmp_path)
     assert (drawn.arrays["features"].shape, drawn.arrays["new features"].shape) == ((30, 2), (20, 2))
     assert drawn.arrays["bias"].shape == (1,)
+    lengths = run_of(classifier("l", "softmax", *tiny).measured_by("lengths"), tmp_path).arrays["lengths"]
+    assert lengths.shape == (2,)
+    assert (lengths >= 1).all()
 
 
 def test_the_same_run_is_the_same_record(tmp_path: Path, tiny: tuple[str, ...]) -> None:
-    one, two = (train_and_measure(classifier("p", "softmax", *tiny), 0, tmp_path, "cpu", uncounted) for _ in range(2))
+    one, two = (run_of(classifier("p", "softmax", *tiny), tmp_path / name) for name in "ab")
     assert one.numbers == two.numbers
 
 
 def test_a_collapse_is_a_record(tmp_path: Path, tiny: tuple[str, ...]) -> None:
     wild = classifier("wild", "softmax", *tiny, "optimizer.name=sgd", "optimizer.lr=1e30", "train.log_every=1")
-    record = train_and_measure(wild, 0, tmp_path, "cpu", uncounted)
+    record = run_of(wild, tmp_path)
     assert "the loss is" in record.stopped
     assert not record.numbers
 
 
 @pytest.mark.slow
 def test_several_processes(tmp_path: Path, tiny: tuple[str, ...]) -> None:
-    settings = [
-        classifier(name, head, *tiny) for name, head in (("a", "softmax"), ("b", "no_such_loss"), ("c", "cosface"))
-    ]
-    shown: list[tuple[int, int]] = []
-    got = gather(settings, (0,), tmp_path, jobs=2, progress=lambda done, total: shown.append((done, total)))
-    assert shown[-1] == (6, 6)
+    heads = (("a", "softmax"), ("b", "no_such_loss"), ("c", "cosface"))
+    settings = [classifier(name, head, *tiny, "train.checkpoint_every=1") for name, head in heads]
+    bar = Bar()
+    got = gather(settings, (0,), tmp_path, jobs=2, progress=bar.make)
+    assert bar.shown[-1] == (6, 6)
     assert len(got.records) == 2
+    assert all(record.arrays["history"].shape == (2, 4) for record in got.records.values())
     assert "no_such_loss" in next(iter(got.failures.values()))
 
 
@@ -185,12 +189,7 @@ def test_processes_end_with_what_asked_for_them(
 ) -> None:
     monkeypatch.setattr(torch.multiprocessing, "get_context", lambda _: warm_context())
     settings = [classifier(name, "cosface", *tiny, "train.steps=1000000") for name in "ab"]
-
-    def stop(done: int, total: int) -> None:
-        if done:
-            raise KeyboardInterrupt
-
     with pytest.raises(KeyboardInterrupt):
-        gather(settings, (0, 1), tmp_path, jobs=2, progress=stop)
+        gather(settings, (0, 1), tmp_path, jobs=2, progress=Bar(stop=True).make)
     assert multiprocessing.active_children() == []
     assert not list(tmp_path.rglob("*.partial"))

@@ -11,7 +11,7 @@ from hypersphere_papers.engine.face_records import SOFTMAX, faces, searched
 from hypersphere_papers.engine.item_details import item_details
 from hypersphere_papers.engine.record import Record
 from hypersphere_papers.engine.result_file import write_result
-from hypersphere_papers.engine.run import Gathered
+from hypersphere_papers.engine.runs import Gathered
 from hypersphere_papers.engine.setting import Setting
 from hypersphere_papers.engine.setting_fit import SettingFit, setting_fits
 from hypersphere_papers.engine.verdict import rounded_down

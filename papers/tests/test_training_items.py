@@ -6,8 +6,7 @@ from pathlib import Path
 import pytest
 
 from hypersphere.cli import main
-from hypersphere_papers.engine import run
-from hypersphere_papers.engine.record import Record
+from hypersphere_papers.engine import runs
 from papers.tests.bars import write_bars
 
 
@@ -25,7 +24,7 @@ def test_from_training_to_page_and_again(
     assert main(command) == 0
     text = capsys.readouterr().out
     assert text.startswith("8 runs to train, 8 steps in all\nabout ")
-    assert text.index("8 runs in") < text.index("sphereface/fig12: ")
+    assert text.index("8 runs put on record") < text.index("sphereface/fig12: ")
     result = json.loads((tmp_path / "out" / "results" / "sphereface-fig12.json").read_text())
     assert result["seeds"] == [0, 1]
     assert result["command"] == "hypersphere reproduce sphereface/fig12 --data PATH --seeds 2 --epochs 1"
@@ -36,10 +35,10 @@ def test_from_training_to_page_and_again(
     assert "\n  did not fit: softmax (" in text
     assert "Claim: " in (tmp_path / "out" / "sphereface.md").read_text()
 
-    def never(*_: object) -> Record:
+    def never(*_: object, **__: object) -> None:
         raise AssertionError("trained again")
 
-    monkeypatch.setattr(run, "train_and_measure", never)
+    monkeypatch.setattr(runs, "run_tasks", never)
     assert main(command) == 0
     assert "to train" not in capsys.readouterr().out
     again = json.loads((tmp_path / "out" / "results" / "sphereface-fig12.json").read_text())
@@ -49,10 +48,10 @@ def test_from_training_to_page_and_again(
 def test_a_failed_run_is_said(
     command: list[str], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def breaks(*_: object) -> Record:
+    def breaks(*_: object, **__: object) -> None:
         raise OSError("disk full")
 
-    monkeypatch.setattr(run, "train_and_measure", breaks)
+    monkeypatch.setattr("hypersphere.training.jobs.run_task", breaks)
     assert main(command) == 2
     shown = capsys.readouterr()
     assert "failed: softmax, seed 0: OSError: disk full" in shown.out

@@ -33,6 +33,7 @@ from hypersphere.training import (
     validation_sets,
 )
 from hypersphere.training.jobs import same_first_stages
+from hypersphere.training.run_records import former_key
 from hypersphere.training.teacher import TeacherSettings
 from hypersphere.training.training_data import training_source
 from tests.damage import flipped
@@ -87,7 +88,9 @@ def test_a_pair_loss_alone_has_no_share_of_training_images_in_their_class(tmp_pa
 
 @pytest.mark.parametrize("jobs", [1, 2])
 def test_what_a_caller_measures_is_on_record_with_the_run(tmp_path: Path, jobs: int) -> None:
-    (record,) = run_tasks(tasks_of(tmp_path, "train.steps=1")[:1], World(), {}, jobs=jobs, measure=measured)
+    task = replace(tasks_of(tmp_path, "train.steps=1")[0], measure=measured, key="by its measure")
+    (record,) = run_tasks([task], World(), {}, jobs=jobs)
+    assert record.recipe == "by its measure"
     file = RecordFile(tmp_path / "runs.jsonl")
     file.add(record)
     again = RecordFile(file.path).records[record.recipe]
@@ -222,7 +225,15 @@ def test_the_key_of_a_run_does_not_tell_where_its_data_lie(tmp_path: Path) -> No
     )
     assert taught == moved
     assert taught not in (another, run_key(recipe))
-    assert run_key(replace(recipe, about="another sentence")) != run_key(recipe)
+    assert run_key(replace(recipe, about="another sentence")) == run_key(recipe)
+    assert run_key(recipe) == f"2-{former_key(replace(recipe, about=''))}"
+    assert former_key(replace(recipe, about="another sentence")) != former_key(recipe)
+    file = RecordFile(tmp_path / "old.jsonl")
+    file.add(RunRecord("filed by an earlier version", 0, former_key(recipe)))
+    found = RecordFile(file.path).find(recipe)
+    assert found is not None
+    assert found.cell == "filed by an earlier version"
+    assert RecordFile(file.path).find(replace(recipe, about="another sentence")) is None
 
 
 def test_a_run_that_stops_itself_is_on_record(tmp_path: Path) -> None:

@@ -16,8 +16,10 @@ import numpy as np
 
 from hypersphere.cli import Results, note
 from hypersphere.core import Progress, check_integer, choose_device
-from hypersphere_papers.engine.face_records import face_runs, faces
+from hypersphere_papers.engine.face_records import faces
 from hypersphere_papers.engine.record import Record
+from hypersphere_papers.engine.record_folder import RunFiles
+from hypersphere_papers.engine.runs import gather_runs
 from hypersphere_papers.engine.setting import Setting
 from hypersphere_papers.engine.verdict import FITTED, gain_of
 
@@ -106,8 +108,8 @@ def run_main_comparison(options: argparse.Namespace) -> Results:
             f"--seeds {len(seeds)} must be at most {CHOOSING_SEED}: the seed after those chooses the rates"
         )
     gather = partial(
-        face_runs,
-        folder=options.data,
+        gather_runs,
+        files=RunFiles(options.data, options.data),
         jobs=check_integer("--jobs", options.jobs, 1),
         device=choose_device(options.device),
         progress=Progress,

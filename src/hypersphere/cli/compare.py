@@ -64,7 +64,7 @@ def run_compare(options: argparse.Namespace) -> Results | None:
             remove_partial(out)
             hs.training.check_same_plugins(out, plugins)
         record = hs.training.RecordFile(out / "results.jsonl")
-        left = [task for task in tasks if hs.training.run_key(task.recipe) not in record.records]
+        left = [task for task in tasks if record.find(task.recipe) is None]
         if world.is_main and len(left) < len(tasks):
             note(f"{len(tasks) - len(left)} of {len(tasks)} runs are on record in {record.path}")
         workers = options.workers if options.workers is not None else hs.distributed.default_workers(world.device)
@@ -78,9 +78,7 @@ def run_compare(options: argparse.Namespace) -> Results | None:
                     shown.finish()
         if not world.is_main:
             return None
-    runs = {
-        title: [record.records[hs.training.run_key(recipe)] for recipe in recipes] for title, recipes in cells.items()
-    }
+    runs = {title: [run for recipe in recipes if (run := record.find(recipe))] for title, recipes in cells.items()}
     for line, best in hs.training.table_lines(runs, [each.title for each in sets], cut=sys.stdout.isatty()):
         print(bold(line) if best else line)
     first, gains = hs.training.gains_over_first(runs, sets)

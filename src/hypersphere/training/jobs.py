@@ -38,17 +38,34 @@ from hypersphere.version import __version__
 _CHUNK = 512
 Measure = Callable[[Trained, Sequence[UnseenPairs], str], Mapping[str, float | npt.NDArray[Any]]]
 """Called as `measure(trained, validation sets, device)`; returns numbers and arrays of the network by name."""
+Watch = Callable[[Trainer], Callable[[], None] | None]
+"""Called with the trainer of each stage before it runs; returns what is called after every step, or None."""
 Report = Callable[[int, int, int], None]
 """Called as `report(number of the run, steps done, steps in all)`."""
 
 
 @dataclass(frozen=True)
 class Task:
-    """One run to do: the cell that it belongs to, its recipe and its folder."""
+    """One run to do. Where there are several jobs, its functions are pickled: those of modules, or methods.
+
+    Args:
+        cell: that it belongs to.
+        recipe: what to train.
+        folder: of the run.
+        key: what its record is filed under; `run_key` of the recipe by default.
+        measure: measures more of the network than its pairs.
+        watch: looks at the training; it may share an object with `measure`.
+        source: opens its training images, where the recipe does not say how; on a GPU they are held there. How well the
+            run fitted them is then left to `measure`.
+    """
 
     cell: str
     recipe: Recipe
     folder: Path
+    key: str = ""
+    measure: Measure | None = None
+    watch: Watch | None = None
+    source: Callable[[Recipe], ImageSource] | None = None
 
 
 @dataclass(frozen=True)
@@ -90,7 +107,6 @@ def run_task(
     options: Mapping[str, Any],
     report: Callable[[int, int], None],
     *,
-    measure: Measure | None = None,
     begin_from: Path | None = None,
     tensorboard: bool = False,
 ) -> RunRecord:
@@ -102,7 +118,6 @@ def run_task(
         world: the processes that train together; only the main one measures.
         options: further keywords of the trainer.
         report: called as `report(step, steps)`.
-        measure: measures more of the network than its pairs.
         begin_from: folder of a run that has trained the same first stage, which is copied.
         tensorboard: log to `tensorboard` in the folder of each stage, too.
     """
@@ -111,31 +126,38 @@ def run_task(
             shutil.copytree(begin_from, place, ignore=shutil.ignore_patterns(SECOND), dirs_exist_ok=True)
     began, recipe, device = time.monotonic(), task.recipe, world.device
     source = prepared.source
-    if isinstance(source, InMemory) and recipe.data.device == "cuda":
+    if task.source is not None:
+        source = task.source(recipe)
+        source = InMemory(source, str(device)) if device.type == "cuda" else source
+    elif isinstance(source, InMemory) and recipe.data.device == "cuda":
         source = source.to(device)
     begun = RunRecord(
         cell=task.cell,
         seed=recipe.train.seed,
-        recipe=run_key(recipe),
+        recipe=task.key or run_key(recipe),
         machine=machine_name(device),
         version=__version__,
     )
 
+    steps = _Steps(report)
+
     def make(stage: Recipe, place: Path) -> Trainer:
         loggers = [TensorBoard(place / "tensorboard")] if tensorboard and world.is_main else []
-        return Trainer(stage, place, world=world, source=source, loggers=loggers, **options)
+        trainer = Trainer(stage, place, world=world, source=source, loggers=loggers, **options)
+        steps.after_step = None if task.watch is None else task.watch(trainer)
+        return trainer
 
     try:
-        trained = train_recipe(recipe, task.folder, make, _Steps(report))
+        trained = train_recipe(recipe, task.folder, make, steps)
     except TrainingStopped as cause:
         return replace(begun, stopped=str(cause), seconds=time.monotonic() - began)
     if not world.is_main:
         return replace(begun, steps=trained.steps)
     held = device if recipe.data.device == "cuda" else "cpu"
     sets = [replace(each.in_memory(held), recipe=recipe) for each in prepared.sets]
-    whole = trained.head.sharding is None
+    whole = trained.head.sharding is None and task.source is None
     accuracy, norm = training_fit(trained, recipe, source, device) if whole else (None, None)
-    more = {} if measure is None else measure(trained, sets, str(device))
+    more = {} if task.measure is None else task.measure(trained, sets, str(device))
     return replace(
         begun,
         warning=trained.warning,
@@ -156,6 +178,7 @@ class _Steps:
     report: Callable[[int, int], None]
     done: int = 0
     last: int = 0
+    after_step: Callable[[], None] | None = None
 
     def begin(self, done: int) -> None:
         self.last = done
@@ -163,6 +186,8 @@ class _Steps:
     def __call__(self, done: int, total: int, note: str = "") -> None:
         self.done += done - self.last
         self.last = done
+        if self.after_step is not None:
+            self.after_step()
         self.report(self.done, self.done + total - done)
 
 
@@ -203,7 +228,7 @@ def run_tasks(
     *,
     jobs: int = 1,
     report: Report | None = None,
-    measure: Measure | None = None,
+    on_error: Callable[[int, Exception], None] | None = None,
     plugins: Sequence[str | Path] = (),
     tensorboard: bool = False,
 ) -> Iterator[RunRecord]:
@@ -218,7 +243,8 @@ def run_tasks(
         options: further keywords of the trainer.
         jobs: how many runs at once, each in a process of its own with its share of the cores and of the card's memory.
         report: called as `report(number of the task, steps done, steps in all)`.
-        measure: measures more of each network than its pairs; a function of a module, where there are several jobs.
+        on_error: called with the number of a task that breaks and its error, and the others go on; by default the error
+            ends all of them.
         plugins: files that `load_plugins` has run here, for processes of their own to run, too.
         tensorboard: log to TensorBoard in the folder of every run, too.
     """
@@ -231,16 +257,20 @@ def run_tasks(
     if jobs == 1:
         for number in sorted(range(len(tasks)), key=lambda number: firsts[number] is not None):
             task, first = tasks[number], _folder(tasks, firsts[number])
-            prepared = shared[digest(task.recipe.data)]
-            steps = _numbered(report, number)
-            more: dict[str, Any] = {"measure": measure, "begin_from": first, "tensorboard": tensorboard}
-            yield run_task(task, prepared, world, options, steps, **more)
+            prepared, steps = shared[digest(task.recipe.data)], _numbered(report, number)
+            try:
+                record = run_task(task, prepared, world, options, steps, begin_from=first, tensorboard=tensorboard)
+            except Exception as error:
+                if on_error is None:
+                    raise
+                on_error(number, error)
+            else:
+                yield record
         return
     if world.size > 1:
         raise ValueError(f"jobs={jobs}: runs that {world.size} processes share are trained one after another")
-    yield from _in_processes(
-        tasks, firsts, _Worker(shared, options, str(world.device), jobs, measure, plugins, tensorboard), report
-    )
+    worker = _Worker(shared, options, str(world.device), jobs, plugins, tensorboard)
+    yield from _in_processes(tasks, firsts, worker, report, on_error)
 
 
 def _folder(tasks: Sequence[Task], number: int | None) -> Path | None:
@@ -259,7 +289,6 @@ class _Worker:
     options: Mapping[str, Any]
     device: str
     jobs: int
-    measure: Measure | None = None
     plugins: Sequence[str | Path] = ()
     tensorboard: bool = False
     steps: Any = None
@@ -288,12 +317,16 @@ def _work(number: int, task: Task, begin_from: Path | None) -> RunRecord:
             worker.steps.put((number, done, total))
 
     world, prepared = World(device=torch.device(worker.device)), worker.shared[digest(task.recipe.data)]
-    more: dict[str, Any] = {"measure": worker.measure, "begin_from": begin_from, "tensorboard": worker.tensorboard}
+    more: dict[str, Any] = {"begin_from": begin_from, "tensorboard": worker.tensorboard}
     return run_task(task, prepared, world, worker.options, report, **more)
 
 
 def _in_processes(
-    tasks: Sequence[Task], firsts: Sequence[int | None], worker: _Worker, report: Report | None
+    tasks: Sequence[Task],
+    firsts: Sequence[int | None],
+    worker: _Worker,
+    report: Report | None,
+    on_error: Callable[[int, Exception], None] | None,
 ) -> Iterator[RunRecord]:
     """A run whose first stage another one trains (`firsts`) begins when that one has ended.
 
@@ -313,9 +346,14 @@ def _in_processes(
             done, _ = wait(running, timeout=0.5, return_when=FIRST_COMPLETED)
             _drain(worker.steps, report)
             for future in done:
-                number, record = running.pop(future), future.result()
+                number, error = running.pop(future), future.exception()
                 begin_after(number)
-                yield record
+                if error is None:
+                    yield future.result()
+                elif on_error is not None and isinstance(error, Exception):
+                    on_error(number, error)
+                else:
+                    raise error
 
 
 def _drain(steps: Any, report: Report | None) -> None:

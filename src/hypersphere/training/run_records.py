@@ -99,13 +99,21 @@ class RunRecord:
     version: str = ""
 
 
+KEY_VERSION = 2
+"""Raised when the same recipe trains otherwise than before: records of then are not taken for new ones."""
+
+
 def run_key(recipe: Recipe) -> str:
-    """Return a hash of a recipe that does not depend on where its data and its teacher lie.
+    """Return a name of a recipe that does not depend on its `about`, nor on where its data and its teacher lie.
 
     Only the last name of a path counts, so that two files of one name in different folders share a key (`hypersphere
-    compare` refuses such cells); give them different names. The recipe's `about` counts, too: a run on record is found
-    again only by the sentence that it was trained under, as those of docs/results are, whose recipes are not all kept.
+    compare` refuses such cells); give them different names. Before the dash stands `KEY_VERSION`.
     """
+    return f"{KEY_VERSION}-{former_key(replace(recipe, about=Recipe.about))}"
+
+
+def former_key(recipe: Recipe) -> str:
+    """Return the key of version 1, which the recipe's `about` decides too, and which has no version."""
     data, validation, teacher = recipe.data, recipe.data.validation, recipe.teacher
     pairs, images = (None if path is None else Path(path).name for path in (validation.pairs, validation.images))
     exclude = None if data.exclude is None else Path(data.exclude).name
@@ -134,6 +142,10 @@ class RecordFile:
                 record = _parse(line, f"{path}, line {number}")
                 self.records[record.recipe] = record
                 self._lines[record.recipe] = line
+
+    def find(self, recipe: Recipe) -> RunRecord | None:
+        """Return the run of a recipe, also where an earlier version filed it; None where there is none."""
+        return self.records.get(run_key(recipe)) or self.records.get(former_key(recipe))
 
     def add(self, record: RunRecord) -> None:
         """Write a run down; a later record of the same recipe replaces the earlier one."""

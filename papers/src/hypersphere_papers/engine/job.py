@@ -11,7 +11,7 @@ from pathlib import Path
 from hypersphere.core import Reporter, counted, duration
 from hypersphere_papers.catalogue import Entry
 from hypersphere_papers.engine.outcome import Finding, Outcome, checked
-from hypersphere_papers.engine.run import Announce, Gathered, ProgressFactory, silent
+from hypersphere_papers.engine.runs import Announce, Gathered, ProgressFactory, silent
 from hypersphere_papers.engine.verdict import BETTER, Interval, Rule, exactly
 
 

@@ -1,24 +1,27 @@
-"""Records: what is kept of a run, a few kilobytes in one file."""
+"""A run on record, as items read it: numbers in per cent, decisions, and whom they are about."""
 
 from __future__ import annotations
 
-import json
-import math
-import os
-import platform
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-import torch
 
-from hypersphere.core import parse_json, whole_file
-from hypersphere.data import read_npz
+from hypersphere.training import RunRecord
+from hypersphere_papers.engine.face_searches import PAIRS, RAW
+from hypersphere_papers.engine.measure import METRICS
+from hypersphere_papers.engine.setting import Setting
 
-_NOTES = "notes.json"
+NORMS, IMAGES_OF_CLASSES = "prototype norms", "images of classes"
+"""Arrays of a run with softmax that was searched with."""
+IMAGES = "images"
+"""Among the people of the faces: how many images each has who is trained on."""
+WEIGHTS = "pairs weights"
+"""Among the people of the faces, and an array of a run: how much each pair of people held out counts."""
+People = Mapping[str, npt.NDArray[Any]]
+"""By set, (2, pairs) who is on the images of every pair; `WEIGHTS` and `IMAGES`."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,48 +49,52 @@ class Record:
     steps: int = 0
 
 
-def record_path(cache: Path, key: str) -> Path:
-    """Where the record of a run is."""
-    return cache / "records" / f"{key}.npz"
+def as_record(run: RunRecord, setting: Setting, people: People) -> Record:
+    """Return a run of a record file as items read it.
+
+    Args:
+        run: of the file.
+        setting: that it is a run of.
+        people: of the faces; nothing for other data.
+    """
+    arrays = {name: stored.array() for name, stored in run.arrays.items()}
+    numbers = dict(run.numbers)
+    if run.train_accuracy is not None:
+        numbers["train accuracy"] = 100 * run.train_accuracy
+    if run.norm is not None:
+        numbers["norm"] = run.norm
+    stopped = run.stopped
+    if setting.data == "faces":
+        arrays = {} if setting.measure == "verification" else arrays
+        stopped = stopped or (
+            "" if setting.measure == "verification" or arrays else f"its {setting.measure} were not measured"
+        )
+        _add_people(arrays, numbers, people)
+        if run.scores and setting.measure in ("verification", "searches"):
+            _add_decisions(arrays, numbers, run, people)
+        if setting.measure == "features" and "features" in arrays:
+            arrays["features"] = arrays["features"].astype(np.float32)
+    return Record(run.cell, run.seed, run.seconds, run.machine, stopped, numbers, arrays, run.steps)
 
 
-def write_record(cache: Path, key: str, record: Record) -> None:
-    """Write it whole or not at all."""
-    notes = {
-        "key": key,
-        "title": record.title,
-        "seed": record.seed,
-        "seconds": round(record.seconds, 2),
-        "machine": record.machine,
-        "stopped": record.stopped,
-        "numbers": {name: float(value) for name, value in record.numbers.items() if math.isfinite(value)},
-    }
-    arrays: dict[str, Any] = {_NOTES: np.frombuffer(json.dumps(notes).encode(), dtype=np.uint8), **record.arrays}
-    with whole_file(record_path(cache, key)) as partial:
-        np.savez_compressed(partial, **arrays)
+def _add_people(arrays: dict[str, npt.NDArray[Any]], numbers: dict[str, float], people: People) -> None:
+    """Add the means over people, and whom the rows of arrays are about."""
+    for name in [name for name in arrays if name in METRICS]:
+        numbers[name] = 100 * float(arrays[name].mean())
+        if name not in RAW:
+            arrays[f"{name} subjects"] = np.tile(np.arange(len(arrays[name])), (2, 1))
+    if NORMS in arrays and IMAGES in people:
+        arrays[IMAGES_OF_CLASSES] = people[IMAGES]
 
 
-def read_record(cache: Path, key: str) -> Record | None:
-    """The record of a run; None where there is none."""
-    path = record_path(cache, key)
-    if not path.is_file():
-        return None
-    try:
-        arrays = read_npz(path)
-        notes = parse_json(arrays.pop(_NOTES).tobytes(), _NOTES)
-        if notes.pop("key", key) != key:
-            raise ValueError("it is the record of another run")
-        return Record(arrays=arrays, **notes)
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
-        raise ValueError(f"{path}: no readable record ({error}); delete it to run it again") from None
-
-
-def describe_machine() -> str:
-    """Processor, cores and system; the GPU, where there is one."""
-    processor = platform.processor() or platform.machine()
-    info = Path("/proc/cpuinfo")
-    if info.is_file():
-        names = [line.split(":", 1)[1].strip() for line in info.read_text().splitlines() if "model name" in line]
-        processor = names[0] if names else processor
-    gpu = f", {torch.cuda.get_device_name()}" if torch.cuda.is_available() else ""
-    return f"{processor}, {os.cpu_count()} cores{gpu}, {platform.system()}"
+def _add_decisions(
+    arrays: dict[str, npt.NDArray[Any]], numbers: dict[str, float], run: RunRecord, people: People
+) -> None:
+    """Add the decisions on pairs; those of people held out count so that every person counts alike."""
+    for name, title in PAIRS.items():
+        score = run.scores[title]
+        numbers[name] = 100 * score.accuracy
+        arrays[name], arrays[f"{name} subjects"] = score.decisions(people[name].shape[1]), people[name]
+        if name == "pairs":
+            arrays[WEIGHTS] = people[WEIGHTS]
+            numbers[name] = 100 * float(np.average(arrays[name], weights=people[WEIGHTS]))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import platform
 from collections import Counter
 from collections.abc import Mapping
@@ -20,7 +21,6 @@ from hypersphere.plots import save_figure
 from hypersphere_papers.catalogue import Entry
 from hypersphere_papers.engine.multiplicity import corrected
 from hypersphere_papers.engine.outcome import NOT_MEASURED, PROXY_WORDS, Finding, Outcome
-from hypersphere_papers.engine.record import describe_machine
 from hypersphere_papers.engine.setting_fit import SettingFit
 from hypersphere_papers.engine.verdict import VERDICTS, Verdict, every
 
@@ -161,6 +161,17 @@ def result_text(result: Result) -> str:
         for name in [name for name in finding if name in plain and finding[name] == plain[name]]:
             del finding[name]
     return json.dumps(table, indent=1, ensure_ascii=False) + "\n"
+
+
+def describe_machine() -> str:
+    """Processor, cores and system; the GPU, where there is one."""
+    processor = platform.processor() or platform.machine()
+    info = Path("/proc/cpuinfo")
+    if info.is_file():
+        names = [line.split(":", 1)[1].strip() for line in info.read_text().splitlines() if "model name" in line]
+        processor = names[0] if names else processor
+    gpu = f", {torch.cuda.get_device_name()}" if torch.cuda.is_available() else ""
+    return f"{processor}, {os.cpu_count()} cores{gpu}, {platform.system()}"
 
 
 def slim(path: Path) -> None:

@@ -1,121 +1,91 @@
-"""How long the runs of settings will take: from earlier runs of this machine, or from a few measured steps."""
+"""How many steps runs have, and about how long they will take."""
 
 from __future__ import annotations
 
 import tempfile
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from functools import partial
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import torch
 
 from hypersphere.core import digest
-from hypersphere.data import ImageSource
+from hypersphere.data import ImageSource, Subset
 from hypersphere.distributed import World
-from hypersphere.training import Recipe, Trainer
-from hypersphere_papers.engine.class_images import class_images
-from hypersphere_papers.engine.record import Record, describe_machine, read_record
-from hypersphere_papers.engine.setting import Setting, unique
+from hypersphere.training import (
+    Recipe,
+    Task,
+    Trainer,
+    TrainingStopped,
+    make_batches,
+    same_first_stages,
+    total_steps,
+    training_source,
+)
 
 _WARMUP, _MEASURED = 3, 10
 TRIED_STEPS = _WARMUP + _MEASURED
 """Trained to measure how long a step takes."""
 
 
-@dataclass(frozen=True)
-class Plan:
-    """What settings and seeds need.
+class RunPlan:
+    """The steps of runs, and about how long they take; a first stage that several share counts once.
 
     Args:
-        runs: setting and seed by key.
-        records: by key, of the runs that are in the cache.
+        tasks: the runs, by key.
     """
 
-    runs: Mapping[str, tuple[Setting, int]]
-    records: Mapping[str, Record]
+    def __init__(self, tasks: Mapping[str, Task]) -> None:
+        self.tasks = tasks
+        self._sources: dict[str, ImageSource] = {}
+        firsts = same_first_stages([task.recipe for task in tasks.values()])
+        self.steps = {
+            key: sum(self._steps_of(task, stage) for stage in task.recipe.stages()[0 if first is None else 1 :])
+            for (key, task), first in zip(tasks.items(), firsts, strict=True)
+        }
 
-    @property
-    def left(self) -> dict[str, tuple[Setting, int]]:
-        """The runs that have to be trained."""
-        return {key: run for key, run in self.runs.items() if key not in self.records}
+    def _source(self, task: Task) -> ImageSource:
+        name = digest(task.recipe.data)
+        if name not in self._sources:
+            own = task.source(task.recipe) if task.source is not None else None
+            self._sources[name] = own or training_source(task.recipe.data)
+        return self._sources[name]
 
-    @property
-    def steps(self) -> int:
-        """The optimizer steps of the runs that have to be trained."""
-        return sum(steps_of(setting, seed) for setting, seed in self.left.values())
+    def _steps_of(self, task: Task, stage: Recipe) -> int:
+        if stage.train.steps is not None:
+            return stage.train.steps
+        return total_steps(stage, make_batches(stage, self._source(task), World()))
 
+    def seconds(self, known: Iterable[tuple[Recipe, float]], *, jobs: int, device: str) -> float:
+        """Return about how long the runs take in `jobs` processes.
 
-def plan_runs(settings: Iterable[Setting], seeds: Sequence[int], cache: Path) -> Plan:
-    """Return the runs of all settings and seeds, each once, and the records that the cache has of them."""
-    runs = unique(settings, seeds)
-    return Plan(runs, {key: record for key in runs if (record := read_record(cache, key)) is not None})
+        Runs of the same network, image size and batch tell how long a step takes; where there are none, a few steps are
+        trained and thrown away.
 
+        Args:
+            known: recipes of runs that were trained on this machine, and the seconds that a step took.
+            jobs: processes that train at once.
+            device: of all of them.
+        """
+        by_kind: dict[str, list[float]] = {}
+        for recipe, seconds in known:
+            by_kind.setdefault(_kind(recipe), []).append(seconds)
+        total = 0.0
+        for key, task in self.tasks.items():
+            of_kind = by_kind.setdefault(_kind(task.recipe), [])
+            if not of_kind:
+                of_kind.append(self._tried(task, device))
+            total += self.steps[key] * sum(of_kind) / len(of_kind)
+        return total / max(1, min(jobs, len(self.tasks)))
 
-def steps_of(setting: Setting, seed: int) -> int:
-    """Return the optimizer steps of a run, of both stages where it has two."""
-    steps = [stage.train.steps for stage in setting.recipe(seed).stages()]
-    if None in steps:
-        raise ValueError(f"{setting.title}: a setting states train.steps, not epochs")
-    return sum(number for number in steps if number is not None)
-
-
-def estimate_seconds(plan: Plan, cache: Path, *, jobs: int, device: str) -> float:
-    """Return about how long the runs that are left will take in `jobs` processes.
-
-    Earlier runs on this machine of the same network, image size and batch tell how long a step takes; where there are
-    none, a few steps are trained and thrown away.
-
-    Args:
-        plan: what there is to train.
-        cache: folder of decoded images.
-        jobs: processes that train at once.
-        device: of all of them.
-    """
-    here = describe_machine()
-    trained = [(*plan.runs[key], record) for key, record in plan.records.items() if record.machine == here]
-    told = [
-        (setting.recipe(seed), record.seconds / steps_of(setting, seed))
-        for setting, seed, record in trained
-        if not record.stopped
-    ]
-    left = []
-    for setting, seed in plan.left.values():
-        recipe, images = setting.recipe(seed), partial(_images, setting, seed, cache)
-        left.append((recipe, steps_of(setting, seed), partial(seconds_a_step, recipe, images, device)))
-    return expected_seconds(told, left, jobs=jobs)
-
-
-def _images(setting: Setting, seed: int, cache: Path) -> ImageSource:
-    """What a run is trained on."""
-    return class_images(setting.recipe(seed).data, cache / "images")[0]
-
-
-def expected_seconds(
-    told: Iterable[tuple[Recipe, float]],
-    left: Sequence[tuple[Recipe, int, Callable[[], float]]],
-    *,
-    jobs: int,
-) -> float:
-    """Return about how long runs take in `jobs` processes.
-
-    Args:
-        told: recipes of runs that were trained on this machine, and the seconds that a step took.
-        left: recipes of the runs, their steps, and what measures the seconds that a step takes: it is called once for
-            a network, image size and batch that nothing tells of.
-        jobs: processes that train at once.
-    """
-    seconds: dict[str, list[float]] = {}
-    for recipe, each in told:
-        seconds.setdefault(_kind(recipe), []).append(each)
-    total = 0.0
-    for recipe, steps, measure in left:
-        of_kind = seconds.setdefault(_kind(recipe), [])
-        if not of_kind:
-            of_kind.append(measure())
-        total += steps * sum(of_kind) / len(of_kind)
-    return total / max(1, min(jobs, len(left)))
+    def _tried(self, task: Task, device: str) -> float:
+        """Seconds a step, of a few on no more images than they need: all would have to be decoded."""
+        source = self._source(task)
+        count = min(len(source), TRIED_STEPS * task.recipe.train.batch_size)
+        some = np.sort(np.random.default_rng(0).permutation(len(source))[:count])
+        return seconds_a_step(task.recipe, Subset(source, some), device)
 
 
 def _kind(recipe: Recipe) -> str:
@@ -141,9 +111,8 @@ class _Clock:
         return (self.times[-1] - self.times[first]) / (len(self.times) - 1 - first)
 
 
-def seconds_a_step(recipe: Recipe, images: Callable[[], ImageSource], device: str) -> float:
-    """Train a few steps on images and throw them away; 0 for a run that breaks, which its training reports."""
-    source = images()
+def seconds_a_step(recipe: Recipe, source: ImageSource, device: str) -> float:
+    """Train a few steps on images and throw them away; 0 for one that breaks or stops, which its training reports."""
     first = recipe.stages()[0]
     quiet = replace(first, train=replace(first.train, log_every=10**9, checkpoint_every=10**9))
     clock = _Clock()
@@ -151,6 +120,6 @@ def seconds_a_step(recipe: Recipe, images: Callable[[], ImageSource], device: st
         with tempfile.TemporaryDirectory() as folder:
             trainer = Trainer(quiet, Path(folder), source=source, world=World(device=torch.device(device)))
             trainer.run(clock, until=TRIED_STEPS)
-    except ValueError:
+    except (ValueError, TrainingStopped):
         return 0.0
     return clock.seconds_a_step()

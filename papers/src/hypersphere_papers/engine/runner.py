@@ -6,23 +6,20 @@ import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TypedDict
 
 from hypersphere.core import install_hint, is_installed
 from hypersphere_papers.catalogue import Entry
 from hypersphere_papers.engine.evidence import settings_of
-from hypersphere_papers.engine.face_records import face_runs, faces_at_hand, missing_faces
 from hypersphere_papers.engine.job import Job, find_item
 from hypersphere_papers.engine.record_folder import (
-    IMAGES,
     RECORDS,
-    is_record_folder,
+    RunFiles,
+    faces_at_hand,
+    missing_faces,
     objects_at_hand,
-    recorded_runs,
 )
 from hypersphere_papers.engine.result_file import Result, write_result
-from hypersphere_papers.engine.run import Announce, Gathered, ProgressFactory, silent, train_runs
-from hypersphere_papers.engine.setting import Setting
+from hypersphere_papers.engine.runs import Announce, ProgressFactory, gather_runs, silent
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -81,15 +78,6 @@ def recipe_command(entry: Entry) -> str:
     return f"hypersphere train papers/recipes/{entry.recipe}.toml data.source=PATH"
 
 
-class _How(TypedDict):
-    """What trains all runs of a call alike."""
-
-    jobs: int
-    device: str
-    progress: ProgressFactory
-    announce: Announce
-
-
 def run_entries(
     entries: Sequence[Entry], folder: str | Path, options: RunOptions | None = None
 ) -> Iterator[tuple[Entry, Result | ValueError | OSError]]:
@@ -119,29 +107,21 @@ def run_entries(
         for entry in entries
     ]
     settings = [setting for job in jobs for setting in settings_of(job)]
-    how = _How(jobs=options.jobs, device=options.device, progress=options.progress, announce=options.announce)
-    gathered = _gather(settings, options, options.cache or folder / "cache", how)
+    gathered = gather_runs(
+        settings if options.data is not None else [each for each in settings if each.data != "faces"],
+        options.seeds,
+        RunFiles(options.data, options.cache or folder / "cache"),
+        jobs=options.jobs,
+        device=options.device,
+        progress=options.progress,
+        announce=options.announce,
+    )
     for job in jobs:
         options.announce(f"\n{job.entry.id}: {job.entry.title}")
         try:
             yield job.entry, _run(replace(job, gathered=gathered), folder)
         except (ValueError, OSError) as error:
             yield job.entry, error
-
-
-def _gather(settings: Sequence[Setting], options: RunOptions, cache: Path, how: _How) -> Gathered:
-    """The runs of all settings: on record where `data` is a folder of records, otherwise trained."""
-    seeds, data = options.seeds, options.data
-    known = [each for each in settings if is_record_folder(data) and each.data in IMAGES]
-    trained = [each for each in settings if each.data != "faces" and each not in known]
-    parts = [train_runs(trained, seeds, cache, **how)]
-    if data is not None:
-        parts.append(face_runs(settings, seeds, data, **how))
-        parts.append(recorded_runs(known, seeds, data, cache, **how) if known else Gathered())
-    return Gathered(
-        {key: record for part in parts for key, record in part.records.items()},
-        {key: problem for part in parts for key, problem in part.failures.items()},
-    )
 
 
 def run_entry(entry: Entry, folder: str | Path, options: RunOptions | None = None) -> Result:

@@ -7,7 +7,6 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from hypersphere.core import digest
 from hypersphere.training import Recipe, load_recipe, run_key
 
 _FOLDER = Path(__file__).parents[1] / "recipes"
@@ -19,10 +18,9 @@ FACE_FILES = (
     "data.validation.images=lfw112.tar",
 )
 """What the files of the real faces are called; a run's key knows only their names."""
+FACE_NAMES = tuple(entry.partition("=")[2] for entry in FACE_FILES)
 SMALL = "small: "
 """How titles of small runs begin."""
-_VERSION = 2
-"""Raised when the same recipe trains or is measured otherwise: records of before are then not taken for new ones."""
 
 
 @dataclass(frozen=True)
@@ -65,13 +63,15 @@ class Setting:
         return _recipe(self.data, self.overrides, seed)
 
     def key(self, seed: int) -> str:
-        """What a run of this setting is filed under."""
+        """What a run of this setting is filed under: its recipe, wherever its data lie, and what is measured."""
         recipe = self.recipe(seed)
-        if self.data == "faces":
-            run = run_key(recipe)
-            return run if self.measure == "verification" else digest({"recipe": run, "measure": self.measure})
-        placeless = replace(recipe, data=replace(recipe.data, source=self.data))
-        return digest({"recipe": digest(placeless), "measure": self.measure, "version": _VERSION})
+        if self.data != "faces":
+            recipe = replace(recipe, data=replace(recipe.data, source=self.data))
+        return run_key(recipe) if self.measure == "verification" else f"{run_key(recipe)}-{self.measure}"
+
+    def measured_by(self, measure: str) -> Setting:
+        """The same training, measured otherwise."""
+        return replace(self, measure=measure)
 
     def but(self, name: str, *overrides: str, small: bool = False) -> Setting:
         """The same with more overrides."""

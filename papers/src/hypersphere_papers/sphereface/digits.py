@@ -12,19 +12,13 @@ from hypersphere.evaluation import angular_fisher_score
 from hypersphere.plots import Line, Panel, draw_features, draw_panels
 from hypersphere_papers.engine.digits import how, judge_planes, plane, plane_steps
 from hypersphere_papers.engine.evidence import Evidence, experiment
-from hypersphere_papers.engine.face_records import (
-    IMAGES_OF_CLASSES,
-    NORMS,
-    NOTE,
-    SEARCHES,
-    SOFTMAX,
-    searched,
-)
+from hypersphere_papers.engine.face_records import NOTE, SOFTMAX, searched
 from hypersphere_papers.engine.feature_spread import Features, features_of, spread
 from hypersphere_papers.engine.job import Job
 from hypersphere_papers.engine.mnist import open_digits
 from hypersphere_papers.engine.outcome import Finding, Outcome
-from hypersphere_papers.engine.record_folder import image_path, is_record_folder
+from hypersphere_papers.engine.record import IMAGES_OF_CLASSES, NORMS
+from hypersphere_papers.engine.record_folder import SEARCHES, image_path, is_record_folder
 from hypersphere_papers.engine.setting import Setting
 from hypersphere_papers.engine.verdict import of_correlation, over_seeds
 
