@@ -136,9 +136,12 @@ def test_serve_hands_over_what_to_serve(here: Path, monkeypatch: pytest.MonkeyPa
     served: list[tuple[ServeOptions, ServiceSettings]] = []
     monkeypatch.setattr(hs.service, "serve", lambda options, settings, ready: served.append((options, settings)))
     monkeypatch.setenv("HYPERSPHERE_TOKEN", "a token of many characters")
-    words = ["serve", "--gallery", "g.db", "--model", "net", "--detector", "d.onnx", "--host", "0.0.0.0", "--port", "1"]
+    words = ["serve", "--gallery", "g.db", "--model", "net", "--detector", "d.onnx", "--calibration", "albums"]
+    words += ["--host", "0.0.0.0", "--port", "1"]
     assert main([*words, "--workers", "2", "--rate", "3", "--failures", "4", "--proxy", "10.0.0.1"]) == 0
     ((options, settings),) = served
-    assert options == ServeOptions(gallery="g.db", model="net", detector="d.onnx", proxy="10.0.0.1")
+    assert options == ServeOptions(
+        gallery="g.db", model="net", detector="d.onnx", calibration="albums", proxy="10.0.0.1"
+    )
     assert (settings.host, settings.port, settings.rate, settings.failures) == ("0.0.0.0", 1, 3.0, 4)
     assert settings.workers == 2

@@ -196,3 +196,13 @@ print(sorted(set(sys.modules) - before))
     environment = {**os.environ, "PYTHONPATH": str(ROOT / "src"), "OMP_NUM_THREADS": "1"}
     words = [sys.executable, "-c", code]
     assert subprocess.check_output(words, env=environment, cwd=tmp_path, text=True, timeout=120) == "[]\n"
+
+
+def test_the_service_decides_by_the_calibration_that_is_named(tmp_path: Path) -> None:
+    from hypersphere.recognition import load_calibration
+    from hypersphere.service.server import ServeOptions, load_recognizer
+
+    for named, used in (("", "portraits"), ("albums", "albums")):
+        options = ServeOptions(gallery=str(tmp_path / "people.db"), detector="", calibration=named)
+        with load_recognizer(options) as recognizer:
+            assert recognizer.calibration == load_calibration(used)

@@ -22,6 +22,9 @@ def add_command(commands: Any) -> None:
     )
     parser.add_argument("--gallery", metavar="ADDRESS", help="file or server of the gallery (that of `enroll`)")
     parser.add_argument("--model", default="starter", metavar="M", help="a calibrated model (%(default)s)")
+    parser.add_argument(
+        "--calibration", default="", metavar="C", help="portraits, albums, or a file (portraits, or that of the model)"
+    )
     parser.add_argument("--detector", default="mtcnn", metavar="D", help="mtcnn, or an ONNX file (%(default)s)")
     parser.add_argument("--host", default="127.0.0.1", help="address to listen on (%(default)s)")
     parser.add_argument("--port", type=int, default=8000, help="0 takes a free one (%(default)s)")
@@ -58,6 +61,7 @@ def run_serve(options: argparse.Namespace) -> Results | None:
             gallery=gallery,
             model=options.model,
             detector=options.detector,
+            calibration=options.calibration,
             proxy=options.proxy,
         ),
         settings,

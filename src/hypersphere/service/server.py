@@ -30,12 +30,14 @@ class ServeOptions:
         gallery: its address.
         model: as `load_model` takes it.
         detector: as `load_detector` takes it; empty where photos are aligned crops.
+        calibration: as `load_calibration` takes it; empty for that of the model.
         proxy: address of a proxy whose `X-Forwarded-For` says who the client is; nobody's is believed by default.
     """
 
     gallery: str
     model: str = "starter"
     detector: str = "mtcnn"
+    calibration: str = ""
     proxy: str = ""
 
 
@@ -89,7 +91,7 @@ def load_recognizer(options: ServeOptions) -> Recognizer:
     gallery = options.gallery
     if "://" not in gallery:
         Path(gallery).parent.mkdir(parents=True, exist_ok=True)
-    return Recognizer(options.model, detector=detector, gallery=gallery)
+    return Recognizer(options.model, detector=detector, gallery=gallery, calibration=options.calibration or None)
 
 
 def warm_up(recognizer: Recognizer) -> None:
