@@ -75,6 +75,7 @@ def test_bad_arguments() -> None:
     for call, message in (
         (lambda: log_negative_weight(1, 3, 1.0), "num_classes=1"),
         (lambda: log_mean_weight(1, 1.0), "dim=1"),
+        (lambda: log_mean_weight(2, 16_777_217.0), "must be at most 100000"),
         (lambda: log_mean_weight(3, 0.0), "scale=0"),
         (lambda: error_bound(10, 3, 1.0, 0.0), "error=0"),
     ):

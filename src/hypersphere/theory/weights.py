@@ -10,6 +10,8 @@ import torch
 
 from hypersphere.core import check_integer, check_positive, check_range
 
+_LARGEST_SCALE = 1e5
+
 
 def log_mean_weight(dim: int, scale: float) -> float:
     """log E e^(s z), z the cosine of a uniform direction with a fixed one.
@@ -21,13 +23,15 @@ def log_mean_weight(dim: int, scale: float) -> float:
 
     Args:
         dim: d >= 2.
-        scale: s > 0.
+        scale: s, positive and at most 10^5: the series has two terms for each unit of it.
 
     Example:
         >>> round(log_mean_weight(512, 64), 4)
         3.9695
     """
     width, s = check_integer("dim", dim, 2), check_positive("scale", scale)
+    if s > _LARGEST_SCALE:
+        raise ValueError(f"scale={s:g} must be at most {_LARGEST_SCALE:g}")
     k = np.arange(int(2 * s) + 80)
     steps = 2 * math.log(s / 2) - np.log(k + 1.0) - np.log(width / 2 + k)
     terms = np.concatenate([[0.0], np.cumsum(steps)])
