@@ -2,7 +2,7 @@
 
 python benchmarks/speed.py train [--backbones NAMES] [--batch-size B] [--compile] [--augment all|flip] [--csv FILE]
 python benchmarks/speed.py head [--classes C,C..] [--rows N] [--dim d] [--only WORDS] [--csv FILE] [--figure FILE]
-python benchmarks/speed.py head --plan C N d P [--bandwidth GB/S] [--latency MICROSECONDS] [--check]
+python benchmarks/speed.py head --plan C N d P [--measure] [--bandwidth GB/S] [--latency MICROSECONDS] [--check]
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from bench import (
     append_row,
     check_lines,
     choose_measured_device,
+    describe_measured,
     describe_plan,
     draw_head_panels,
     forecast_for,
@@ -33,7 +34,7 @@ from bench import (
 
 from hypersphere.cli import add_device
 from hypersphere.core import Failure, Progress, check_integer, choose_device, import_extra
-from hypersphere.heads import forecast_table, network_cost, process_counts
+from hypersphere.heads import Cost, forecast_table, memory_table, network_cost, process_counts
 from hypersphere.plots import save_figure
 
 
@@ -83,8 +84,9 @@ def parse(words: Sequence[str] | None) -> argparse.Namespace:
         nargs=4,
         type=int,
         metavar=("C", "N", "d", "P"),
-        help="instead, forecast bytes, memory and time of C classes and N rows in all shared over up to P processes",
+        help="instead, forecast memory and bytes of C classes and N rows in all shared over up to P processes",
     )
+    head.add_argument("--measure", action="store_true", help="of --plan: measure one process, and forecast time too")
     head.add_argument("--bandwidth", type=float, default=25.0, help="of --plan: GB/s a process sends (%(default)s)")
     head.add_argument("--latency", type=float, default=20.0, help="of --plan: microseconds a collective (%(default)s)")
     head.add_argument("--check", action="store_true", help="of --plan: compare with 1 to 4 gloo processes started here")
@@ -112,8 +114,9 @@ def run_head(options: argparse.Namespace) -> None:
     if options.plan is not None:
         run_plan(options, threads)
         return
-    if options.check:
-        raise ValueError("--check belongs to --plan: give --plan C N d P too")
+    for name in ("check", "measure"):
+        if getattr(options, name):
+            raise ValueError(f"--{name} belongs to --plan: give --plan C N d P too")
     device = choose_measured_device(options.device)
     gpu = device == "cuda"
     rows = options.rows if options.rows is not None else 1024 if gpu else 256
@@ -142,7 +145,7 @@ def run_head(options: argparse.Namespace) -> None:
 
 
 def run_plan(options: argparse.Namespace, threads: int) -> None:
-    """Print the forecast for 1, 2, 4 .. P processes and, with --check, compare with processes started here."""
+    """Print memory and bytes on 1, 2, 4 .. P processes; with --measure the time, with --check beside real processes."""
     classes, rows, dim = (
         check_integer(f"--plan's {name}", value, least)
         for name, value, least in zip(("C", "N", "d"), options.plan, (2, 1, 1), strict=False)
@@ -150,8 +153,16 @@ def run_plan(options: argparse.Namespace, threads: int) -> None:
     counts = process_counts(rows, options.plan[3])
     network = network_cost(options.bandwidth, options.latency)
     size = Size(rows, dim, classes, choose_measured_device(options.device), threads)
+    free = Cost(0.0, 0.0)
+    unmeasured = {
+        title: [forecast_for(name, size, count, free, network) for count in counts] for title, name in PLANNED.items()
+    }
+    print(f"{describe_plan(size)}\n{memory_table(unmeasured)}", flush=True)
+    if not (options.measure or options.check):
+        print("--measure adds the time of a step, from some minutes of measuring one process here")
+        return
     print(
-        f"{describe_plan(size)}\n"
+        f"{describe_measured(size)}\n"
         f"Assumed: each process sends {options.bandwidth:g} GB/s, {options.latency:g} microseconds for a collective to"
         f" begin (--bandwidth, --latency)."
     )

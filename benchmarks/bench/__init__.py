@@ -5,7 +5,7 @@ from bench.contestants import FLOOR, Size, contestants, draw
 from bench.machine import append_row, choose_measured_device, device_name, peak_bytes
 from bench.measure_heads import Measured, draw_head_panels, head_rows, head_table, measure_heads
 from bench.measure_training import TrainingBench
-from bench.plan import PLANNED, describe_plan, forecast_for, measure_rate
+from bench.plan import PLANNED, describe_measured, describe_plan, forecast_for, measure_rate
 
 __all__ = [
     "FLOOR",
@@ -18,6 +18,7 @@ __all__ = [
     "check_plan",
     "choose_measured_device",
     "contestants",
+    "describe_measured",
     "describe_plan",
     "device_name",
     "draw",

@@ -28,10 +28,15 @@ def forecast_for(name: str, size: Size, processes: int, rate: Cost, network: Cos
 
 
 def describe_plan(size: Size) -> str:
-    """Return what is planned, and what is measured for it, in words."""
+    """Return what is planned, in words."""
+    rows = f"{size.rows} x {size.dim} embeddings in all"
+    return f"{size.classes:,} classes, {rows}, float32 prototypes with gradient and momentum."
+
+
+def describe_measured(size: Size) -> str:
+    """Return what is measured for a plan, in words."""
     return (
-        f"{size.classes:,} classes, {size.rows} x {size.dim} embeddings in all, float32 prototypes with gradient and"
-        f" momentum.\nMeasured here: seconds of one process ({device_name(size.device)}"
+        f"Measured here: seconds of one process ({device_name(size.device)}"
         f"{'' if size.gpu else f', {size.threads} threads'}), as a straight line over its classes."
     )
 

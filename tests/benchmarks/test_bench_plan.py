@@ -36,9 +36,17 @@ def test_sphereface2_sends_less_than_cosface() -> None:
     assert step_bytes("sphereface2", **sizes) < step_bytes("cosface", **sizes)
 
 
+def test_memory_is_told_without_measuring(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setattr(speed, "measure_rate", lambda *_: pytest.fail("nothing is to be measured"))
+    assert main(["head", "--plan", "10000000", "1024", "512", "8", "--device", "cpu"]) == 0
+    rows = [line.split() for line in capsys.readouterr().out.splitlines() if line[:9].strip().isdigit()]
+    assert rows[0][:4] == ["1", "CosFace", "57.2", "GiB"]
+    assert rows[3][:4] == ["8", "CosFace", "7.2", "GiB"]
+
+
 def test_the_plan_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["head", "--plan", "300", "12", "8", "6", "--device", "cpu", "--threads", "1"]) == 0
-    printed = capsys.readouterr().out
+    assert main(["head", "--plan", "300", "12", "8", "6", "--measure", "--device", "cpu", "--threads", "1"]) == 0
+    printed = capsys.readouterr().out.split("Measured here")[1]
     assert "CosFace" in printed
     assert "SphereFace2" in printed
     assert [line.split()[0] for line in printed.splitlines() if line[:9].strip().isdigit()] == ["1", "2", "4", "6"] * 2

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Sequence
+import math
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from hypersphere.core import check_finite_number, check_integer, check_positive
 from hypersphere.heads.communication import step_collectives
+
+_LONG = 10.0
+"""Seconds of a step from which on a table is in seconds."""
 
 
 @dataclass(frozen=True)
@@ -89,17 +93,37 @@ def process_counts(rows: int, processes: int) -> list[int]:
 
 def forecast_table(title: str, rows: int, rate: Cost, forecasts: Sequence[Forecast]) -> str:
     """Return the forecasts of one loss as the lines of a table."""
+    unit, factor = ("seconds", 1.0) if forecasts[0].seconds >= _LONG else ("milliseconds", 1e3)
     lines = [
-        f"\n{title}: {1e3 * rate.fixed:.2f} ms + {1e9 * rate.slope:.3f} ms a million classes, forward + backward",
-        f"{'':29}{'milliseconds':>30}{'of a process':>20}",
+        f"\n{title}: {factor * rate.fixed:.2f} + {1e6 * factor * rate.slope:.3f} {unit} a million classes, forward + "
+        "backward",
+        f"{'':29}{unit:>30}{'of a process':>20}",
         f"{'processes':>9}{'images/s':>11}{'speed-up':>9}{'step':>10}"
         f"{'computing':>11}{'exchange':>9}{'sent':>9}{'memory':>11}",
     ]
     for row in forecasts:
         speed_up = forecasts[0].seconds / row.seconds
         lines.append(
-            f"{row.processes:9} {rows / row.seconds:10,.0f} {speed_up:8.2f} {1e3 * row.seconds:9.2f}"
-            f" {1e3 * row.compute:10.2f} {1e3 * row.exchange:8.3f} {row.sent / 1e6:5.1f} MB"
-            f" {row.memory / 2**30:6.2f} GiB"
+            f"{row.processes:9} {rows / row.seconds:10,.0f} {speed_up:8.2f} {factor * row.seconds:9.2f}"
+            f" {factor * row.compute:10.2f} {factor * row.exchange:8.3f} {readable_bytes(row.sent):>8}"
+            f" {readable_bytes(row.memory):>10}"
         )
     return "\n".join(lines)
+
+
+def memory_table(forecasts: Mapping[str, Sequence[Forecast]]) -> str:
+    """Return what a process holds and sends in a step, by loss: arithmetic, without any measurement."""
+    lines = [f"{'processes':>9}{'loss':>14}{'memory of each':>16}{'sent by each':>14}"]
+    for title, rows in forecasts.items():
+        lines += [
+            f"{row.processes:9}{title:>14}{readable_bytes(row.memory):>16}{readable_bytes(row.sent):>14}"
+            for row in rows
+        ]
+    return "\n".join(lines)
+
+
+def readable_bytes(count: float) -> str:
+    """Return a number of bytes in the unit that leaves one to four digits before the point."""
+    units = ("B", "KiB", "MiB", "GiB", "TiB")
+    power = min(len(units) - 1, int(math.log2(max(count, 1)) // 10))
+    return f"{count / 1024**power:.{1 if power else 0}f} {units[power]}"
