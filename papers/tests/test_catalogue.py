@@ -106,3 +106,8 @@ def test_unknown_names_are_answered_with_the_nearest() -> None:
 def test_a_wrong_entry_is_refused(wrong: dict[str, object], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         Entry(**{"id": "p/fig1", "title": "t", "kind": "theory", **wrong})  # type: ignore[arg-type]
+
+
+def test_a_paper_is_no_item_but_has_some() -> None:
+    with pytest.raises(ValueError, match="'normface' is a paper; name one or several of its items: normface/"):
+        CATALOGUE["normface"]

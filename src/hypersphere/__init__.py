@@ -103,7 +103,9 @@ if not TYPE_CHECKING:  # mypy takes any attribute of a module that has a __getat
 
     def __getattr__(name: str) -> Any:
         if name not in __all__:
-            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+            from hypersphere.core import nearest
+
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}; {nearest(name, __all__)}")
         owner = _OWNERS.get(name)
         value = import_module(f"{__name__}.{owner or name}")
         globals()[name] = value = getattr(value, name) if owner else value

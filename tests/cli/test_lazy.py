@@ -73,7 +73,7 @@ try:
 except AttributeError as error:
     print(error)
 """)
-    assert result.stdout == "module 'hypersphere' has no attribute 'creat_head'\n", result.stderr
+    assert "has no attribute 'creat_head'; did you mean 'create_head'?" in result.stdout, result.stderr
 
 
 def test_a_typo_gets_a_guess(capsys: pytest.CaptureFixture[str]) -> None:

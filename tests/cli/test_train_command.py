@@ -163,6 +163,7 @@ def test_the_folder_of_a_run_is_not_taken_for_people(here: Path, capsys: Capture
         (["--optimizer-momentum", "0.8"], "key=value: optimizer.momentum=0.8"),
         (["--frobnicate"], "key=value: train.batch_size=64, for example"),
         (["--devise", "cpu"], "did you mean --device?"),
+        (["--ep", "3"], "did you mean --epochs?"),
     ],
 )
 def test_an_option_that_is_a_setting(words: list[str], message: str, capsys: Capture) -> None:

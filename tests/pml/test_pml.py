@@ -144,3 +144,8 @@ def _mean_of(loss: nn.Module) -> Any:
     mean = copy.deepcopy(loss)
     mean.head.reduction = "mean"
     return mean
+
+
+def test_a_name_that_is_absent_says_which_is_near() -> None:
+    with pytest.raises(AttributeError, match=r"no 'ArcfaceLoss'; did you mean 'ArcFaceLoss'\?.* miners and distances"):
+        getattr(hs.pml, "ArcfaceLoss")  # noqa: B009

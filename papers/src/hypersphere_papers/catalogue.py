@@ -131,6 +131,9 @@ class Catalogue:
     entries: Mapping[str, Entry]
 
     def __getitem__(self, name: str) -> Entry:
+        if name in self.papers:
+            items = ", ".join(entry.id for entry in self.select(paper=name))
+            raise ValueError(f"{name!r} is a paper; name one or several of its items: {items}")
         if name not in self.entries:
             hint = nearest(name, self.entries).split(" Known:")[0] if self.entries else ""
             hint = "" if hint.startswith("Known:") else f"{hint} "

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import sys
 import tomllib
 from dataclasses import replace
 from functools import partial
@@ -65,11 +66,19 @@ def run_evaluate(options: argparse.Namespace) -> Results:
         named = {**evaluated.result.options, "prototypes": f"head of {options.model[0].name}"}
         evaluated = replace(evaluated, result=replace(evaluated.result, options=named))
     result, report = protocols.write_evaluated(evaluated, out, options.command)
+    if evaluated.warning:
+        print(f"hypersphere: warning: {evaluated.warning}", file=sys.stderr)
     print(f"{result.protocol}: {evaluated.title}")
     print("\n".join(hs.evaluation.result_lines(result)))
     print(f"{out / 'result.json'}")
     print(report or install_hint("matplotlib", "The report is left out: drawing its figures"))
-    return Results({**hs.evaluation.result_table(result), "folder": out})
+    return Results(
+        {
+            **hs.evaluation.result_table(result),
+            "folder": out,
+            **({"warning": evaluated.warning} if evaluated.warning else {}),
+        }
+    )
 
 
 def _settings(words: list[str]) -> dict[str, Any]:

@@ -51,7 +51,8 @@ class Parser(argparse.ArgumentParser):
         """
         known = [name for name in self._option_string_actions if name.startswith("--")]
         option = words[0].partition("=")[0]
-        close = difflib.get_close_matches(option, known, n=1, cutoff=0.7)
+        begun = [name for name in known if len(option) > len("--e") and name.startswith(option)]
+        close = begun or difflib.get_close_matches(option, known, n=1, cutoff=0.7)
         hint = f" (did you mean {close[0]}?)" if close else ""
         hint = f" ({self.hints[option]})" if option in self.hints else hint
         if settings and not close and words[0].startswith("--"):

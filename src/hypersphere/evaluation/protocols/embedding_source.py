@@ -174,7 +174,7 @@ class EmbeddingSource:
     def _embedded(self, titles: Sequence[str], sources: Sequence[NamedImages | None]) -> list[list[Embeddings]]:
         made: list[list[Embeddings]] = [[] for _ in titles]
         for given in self.model:
-            for model in [given] if isinstance(given, Embedder) else self._opened(given):
+            for model in [given] if isinstance(given, Embedder) else self.opened(given):
                 chosen = model if self.flip is None else model.with_flip(self.flip)
                 for title, source, own in zip(titles, sources, made, strict=True):
                     if source is None:
@@ -193,7 +193,7 @@ class EmbeddingSource:
                         )
         return made
 
-    def _opened(self, path: Path) -> Sequence[Embedder]:
+    def opened(self, path: Path) -> Sequence[Embedder]:
         if self.open_model is not None:
             return self.open_model(path)
         return [load_model(path, self.contract, device=self.device)]

@@ -19,11 +19,13 @@ class Evaluated:
         result: of a protocol.
         title: of what was measured.
         images: by title of the set, where images are given.
+        warning: why the result may say nothing of the model; the report begins with it.
     """
 
     result: Result
     title: str
     images: Mapping[str, NamedImages | None]
+    warning: str = ""
 
 
 PROTOCOLS: Registry[Any] = Registry("protocol")

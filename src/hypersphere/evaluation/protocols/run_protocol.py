@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import warnings
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -71,7 +72,10 @@ def evaluate(
         allow_missing=allow_missing,
         meter=progress,
     )
-    return run_protocol(protocol, source, options).result
+    evaluated = run_protocol(protocol, source, options)
+    if evaluated.warning:
+        warnings.warn(evaluated.warning, RuntimeWarning, stacklevel=2)
+    return evaluated.result
 
 
 def run_protocol(protocol: str, source: EmbeddingSource, options: Mapping[str, Any]) -> Evaluated:

@@ -38,4 +38,4 @@ def write_evaluated(evaluated: Evaluated, folder: Path, command: str) -> tuple[R
     if not is_installed("matplotlib"):
         return result, None
     title = f"{result.protocol}: {evaluated.title}"
-    return result, write_report(result, folder, title=title, pictures=picture)
+    return result, write_report(result, folder, title=title, pictures=picture, warning=evaluated.warning)

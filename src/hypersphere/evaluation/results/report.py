@@ -20,7 +20,9 @@ Pictures = Callable[[str], Image | None]
 _NAMED = 20
 
 
-def write_report(result: Result, folder: str | Path, *, title: str = "", pictures: Pictures | None = None) -> Path:
+def write_report(
+    result: Result, folder: str | Path, *, title: str = "", pictures: Pictures | None = None, warning: str = ""
+) -> Path:
     """Write `report.html`.
 
     Args:
@@ -28,12 +30,15 @@ def write_report(result: Result, folder: str | Path, *, title: str = "", picture
         folder: made if need be.
         title: of the page.
         pictures: shows the images of the worst pairs.
+        warning: why the result may say nothing of the model; first on the page.
 
     Returns:
         the path of the page.
     """
     page = Page(title or f"Evaluation: {result.protocol}", _lead(result))
     page.origin(origin(result_table(result)))
+    if warning:
+        page.text(f"Warning: {warning}")
     lost = lost_counts(result)
     if lost:
         page.text(f"Not all of the protocol was measured: {', '.join(lost)}.")

@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from hypersphere.core import Reporter
+from hypersphere.data import NamedImages
 from hypersphere.evaluation.arrays import Array, Floats, Ints, numbered
 from hypersphere.evaluation.embeddings import Embeddings
 from hypersphere.evaluation.metrics.similarity import Comparison, own_scores
@@ -24,6 +25,7 @@ from hypersphere.evaluation.metrics.verification import (
 from hypersphere.evaluation.protocols.embedding_source import EmbeddingSource
 from hypersphere.evaluation.protocols.known_protocols import PROTOCOLS, Evaluated
 from hypersphere.evaluation.protocols.official_files import counted
+from hypersphere.evaluation.protocols.pairs.contract_hint import fitting_contract, is_near_chance
 from hypersphere.evaluation.protocols.pairs.data_folder import find_data, images_of_lists
 from hypersphere.evaluation.protocols.pairs.pair_list import PairList, read_pairs
 from hypersphere.evaluation.protocols.pairs.pair_rows import PairRows, pooled
@@ -32,6 +34,8 @@ from hypersphere.evaluation.results.measurement import LeftOut, Measurement
 from hypersphere.evaluation.results.result import RULE_SENTENCES, Result
 from hypersphere.evaluation.statistics.bootstrap import bootstrap_pairs
 from hypersphere.evaluation.statistics.choose_test import PairedBy, Pairing
+from hypersphere.evaluation.statistics.estimate import Estimate, NotMeasurable
+from hypersphere.models import PRESETS, Embedder
 
 RULES = (
     "Accuracy: the mean over folds, each decided at the threshold that is best on the other folds.",
@@ -215,4 +219,30 @@ def run_pairs(
         result = evaluate_pairs(
             list(zip(lists, made, strict=True)), how, allow_missing=source.allow_missing, fars=fars, progress=progress
         )
-    return Evaluated(result, ", ".join(titles), dict(zip(titles, images, strict=True)))
+    warning = _chance_warning(result.metrics["accuracy"], source, lists[0], images[0])
+    return Evaluated(result, ", ".join(titles), dict(zip(titles, images, strict=True)), warning)
+
+
+def _chance_warning(
+    accuracy: Estimate | NotMeasurable, source: EmbeddingSource, pairs: PairList, images: NamedImages | None
+) -> str:
+    """What is likely wrong where pairs are decided hardly better than by chance; nothing where they are."""
+    if isinstance(accuracy, NotMeasurable) or not is_near_chance(accuracy.value, pairs):
+        return ""
+    said = f"the accuracy, {accuracy.value:.2%}, is near chance"
+    if images is None or len(source.model) != 1:
+        return f"{said}: do the names belong to the rows of the embeddings, and the list to these images?"
+    (given,) = source.model
+    model = given if isinstance(given, Embedder) else source.opened(given)[0]
+    with source.measuring("trying other contracts", "contracts") as progress:
+        fits, share, own = fitting_contract(model, images, pairs, resize=source.resize, progress=progress)
+    if fits:
+        where = f"give {source.option('contract')} {fits}" if fits in PRESETS else f"the contract that fits is: {fits}"
+        return (
+            f"{said}. The contract in use is probably not the model's: on 200 of these images it decides {own:.0%} of "
+            f"pairs rightly, another {share:.0%}; {where}"
+        )
+    return (
+        f"{said}, and no other order of colours, scale or alignment does better on 200 of these images: is the model "
+        "trained, are the images cropped as it wants them (`hypersphere align`), and does the list belong to them?"
+    )
