@@ -61,7 +61,7 @@ class Embedder:
 
     Example:
         >>> model = hs.load_model("runs/faces")
-        >>> model(["ada.jpg", "grace.jpg"], resize=True).norm(dim=1)
+        >>> model(["ada.jpg", "grace.jpg"], resize=True).norm(dim=1).round(decimals=4)
         tensor([1., 1.])
     """
 
