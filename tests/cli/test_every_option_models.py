@@ -122,9 +122,9 @@ def test_compare_hands_over_how_it_trains(here: Path, monkeypatch: pytest.Monkey
     asked: list[dict[str, Any]] = []
     run = hs.training.run_tasks
 
-    def watched(tasks: Any, world: Any, trainer: dict[str, Any], *, jobs: int, report: Any) -> Any:
+    def watched(tasks: Any, world: Any, trainer: dict[str, Any], *, jobs: int, **others: Any) -> Any:
         asked.append({**trainer, "jobs": jobs, "epochs": tasks[0].recipe.train.epochs})
-        return run(tasks, world, {"workers": 0, "compile": False}, jobs=1, report=report)
+        return run(tasks, world, {"workers": 0, "compile": False}, jobs=1, **others)
 
     monkeypatch.setattr(hs.training, "run_tasks", watched)
     words = ["compare", "small.toml", "--out", "cells", "--device", "cpu", "--compile", "--workers", "5"]
