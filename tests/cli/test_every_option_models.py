@@ -138,10 +138,12 @@ def test_serve_hands_over_what_to_serve(here: Path, monkeypatch: pytest.MonkeyPa
     monkeypatch.setenv("HYPERSPHERE_TOKEN", "a token of many characters")
     words = ["serve", "--gallery", "g.db", "--model", "net", "--detector", "d.onnx", "--calibration", "albums"]
     words += ["--host", "0.0.0.0", "--port", "1"]
-    assert main([*words, "--workers", "2", "--rate", "3", "--failures", "4", "--proxy", "10.0.0.1"]) == 0
+    words += ["--workers", "2", "--rate", "3", "--non-matches", "4", "--proxy", "10.0.0.1", "--scores"]
+    assert main([*words, "--keys", "keys.json"]) == 0
     ((options, settings),) = served
     assert options == ServeOptions(
         gallery="g.db", model="net", detector="d.onnx", calibration="albums", proxy="10.0.0.1"
     )
-    assert (settings.host, settings.port, settings.rate, settings.failures) == ("0.0.0.0", 1, 3.0, 4)
-    assert settings.workers == 2
+    assert (settings.host, settings.port, settings.rate, settings.non_matches) == ("0.0.0.0", 1, 3.0, 4)
+    assert (settings.workers, settings.scores, settings.keys) == (2, True, "keys.json")
+    assert settings.state == "keys.json.used.json"

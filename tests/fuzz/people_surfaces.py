@@ -254,7 +254,9 @@ def _service(folder: str) -> Any:
     from tests.service.photos import ByWidth
 
     recognizer = Recognizer("starter", detector=ByWidth(), calibration="starter", gallery=f"{folder}/served.db")
-    client = TestClient(create_app(recognizer, ServiceSettings(rate=0, failures=0)), base_url="http://127.0.0.1:8000")
+    client = TestClient(
+        create_app(recognizer, ServiceSettings(rate=0, non_matches=0)), base_url="http://127.0.0.1:8000"
+    )
     return client.__enter__()
 
 

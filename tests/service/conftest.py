@@ -10,7 +10,7 @@ import pytest
 import hypersphere as hs
 from hypersphere.recognition import Recognizer
 from hypersphere.service import ServiceSettings, create_app
-from hypersphere.service.shared_state import SharedState
+from hypersphere.service.service_state import ServiceState
 from tests.service.photos import ByWidth
 
 pytest.importorskip("fastapi", reason="needs the package fastapi")
@@ -40,7 +40,7 @@ def service(recognizer: Recognizer) -> Iterator[Service]:
     with ExitStack() as stack:
 
         def make(
-            *, recognizer: Recognizer = recognizer, state: SharedState | None = None, **settings: Any
+            *, recognizer: Recognizer = recognizer, state: ServiceState | None = None, **settings: Any
         ) -> TestClient:
             app = create_app(recognizer, ServiceSettings(**{"rate": 0, **settings}), state=state)
             return stack.enter_context(TestClient(app, base_url="http://127.0.0.1:8000"))

@@ -61,7 +61,7 @@ def test_what_follows_from_a_score_follows_from_the_rounded_one(client: TestClie
 
 
 def test_enrol_identify_forget(client: TestClient) -> None:
-    assert identify(client, painted(2)).json()["decision"]["best_score"] is None
+    assert identify(client, painted(2)).json()["decision"]["gallery_size"] == 0
     made = enroll(client, "Ada", painted(2), painted(2, 1))
     assert made.status_code == 201
     assert made.json()["photos"] == 2
@@ -224,7 +224,10 @@ def test_logs_are_json_without_names(client: TestClient, caplog: pytest.LogCaptu
 def test_the_audit_trail_is_the_gallerys(client: TestClient, recognizer: Recognizer) -> None:
     enroll(client, "Ada", painted(2))
     client.delete("/v1/subjects/Ada")
-    assert [entry.action for entry in recognizer.gallery.audit()] == ["enroll", "forget"]
+    entries = [(entry.action, entry.subject, entry.detail) for entry in recognizer.gallery.audit()]
+    assert [action for action, _, _ in entries] == ["enroll", "request", "forget", "request"]
+    assert entries[1] == ("request", "Ada", "enroll by everybody")
+    assert entries[3] == ("request", "Ada", "forget by everybody")
 
 
 def test_metrics_count_what_was_asked(client: TestClient) -> None:

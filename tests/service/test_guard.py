@@ -3,6 +3,7 @@
 import asyncio
 import hmac
 from collections.abc import Awaitable, Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,11 +13,11 @@ from hypersphere.recognition import Recognizer
 from hypersphere.service import ServiceSettings
 from hypersphere.service.guard import HEADERS
 from hypersphere.service.problems import Refusal
-from hypersphere.service.shared_state import SharedState, client_of
+from hypersphere.service.service_state import ServiceState, client_of
 from hypersphere.service.work import Work
 from tests.service.conftest import Service
 from tests.service.photos import huge, noise, painted
-from tests.service.test_api import identify, verify
+from tests.service.test_api import enroll, identify, verify
 
 TOKEN = "a token of many characters"
 
@@ -47,10 +48,10 @@ def test_this_machine_needs_none() -> None:
 
 
 def test_no_token_and_a_wrong_one(service: Service, monkeypatch: pytest.MonkeyPatch) -> None:
-    compared: list[tuple[bytes, bytes]] = []
+    compared: list[tuple[str, str]] = []
     compare = hmac.compare_digest
 
-    def counted(a: bytes, b: bytes) -> bool:
+    def counted(a: str, b: str) -> bool:
         compared.append((a, b))
         return compare(a, b)
 
@@ -62,7 +63,7 @@ def test_no_token_and_a_wrong_one(service: Service, monkeypatch: pytest.MonkeyPa
         assert (answer.status_code, answer.headers["www-authenticate"]) == (401, "Bearer"), route
         assert client.get(route, headers={"Authorization": "Basic x"}).status_code == 401
         assert client.get(route, headers={"Authorization": f"Bearer {TOKEN}x"}).status_code == 403
-    assert len(compared) == len(routes), "every token is compared in constant time"
+    assert len(compared) == 2 * len(routes), "every token is compared in constant time, and a former one"
     right = {"Authorization": f"Bearer {TOKEN}"}
     assert [client.get(route, headers=right).status_code for route in routes] == [200] * 5 + [404]
     for post in ("/v1/verify", "/v1/enroll", "/v1/identify"):
@@ -190,47 +191,67 @@ def test_too_many_pixels_are_413_by_the_header(client: TestClient, monkeypatch: 
         assert (answer.status_code, answer.json()["error"]) == (413, "photo_too_large")
 
 
-def test_the_sixth_failed_verification_in_a_row_waits(service: Service) -> None:
+def test_what_does_not_match_is_counted_by_the_day(service: Service) -> None:
+    """A match gives nothing back, and where nothing is left a match is not told either."""
     clock = Clock()
-    client = service(state=SharedState(clock=clock))
+    client = service(state=ServiceState(clock=clock), non_matches=4)
     face, other = painted(0), noise()
-    assert [verify(client, face, other).status_code for _ in range(5)] == [200] * 5
-    sixth = verify(client, face, other)
-    assert (sixth.status_code, sixth.json()["error"]) == (429, "locked_out")
-    assert int(sixth.headers["retry-after"]) >= 30
-    assert verify(client, face, face).status_code == 429, "not even a match is told"
-    assert identify(client, face).status_code == 200
-    clock.now += 31
-    assert verify(client, face, other).status_code == 200
-    assert int(verify(client, face, other).headers["retry-after"]) >= 60
-    clock.now += 61
-    assert verify(client, face, face).json()["decision"]["match"]
-    assert [verify(client, face, other).status_code for _ in range(5)] == [200] * 5
+    assert enroll(client, "Ada", face).status_code == 201
+    for _ in range(2):
+        assert verify(client, face, other).status_code == 200
+        assert verify(client, face, face).json()["decision"]["match"]
+        assert identify(client, other).status_code == 200
+    for answer in (verify(client, face, other), verify(client, face, face), identify(client, face)):
+        assert (answer.status_code, answer.json()["error"]) == (429, "non_matches")
+        assert int(answer.headers["retry-after"]) == 6 * 3600
+    assert client.get("/v1/gallery").status_code == 200
+    clock.now += 6 * 3600 + 1
+    assert [verify(client, face, other).status_code for _ in range(2)] == [200, 429]
+    clock.now += 3 * 24 * 3600
+    assert [verify(client, face, other).status_code for _ in range(5)] == [200] * 4 + [429]
 
 
 def test_many_at_once_get_no_more_answers_than_one_after_another() -> None:
-    state = SharedState(clock=Clock())
-    assert [state.locked("a") for _ in range(8)] == [0] * 8
-    waits = [state.judged("a", False, failures=5, seconds=30) for _ in range(8)]
-    assert [wait > 0 for wait in waits] == [False] * 5 + [True] * 3
-    assert state.judged("a", True, failures=5, seconds=30) > 0
-    assert state.locked("b") == 0
+    state = ServiceState(clock=Clock())
+    assert [state.left("a", 5) for _ in range(8)] == [0] * 8
+    assert [state.judged("a", False, 5) > 0 for _ in range(8)] == [False] * 5 + [True] * 3
+    assert state.judged("a", True, 5) > 0
+    assert state.left("b", 5) == 0
 
 
-def test_waits_are_doubled_up_to_an_hour() -> None:
+def test_what_was_used_survives_a_restart_and_a_full_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path, clock = str(tmp_path / "used.json"), Clock()
+    state = ServiceState(path, clock)
+    assert [state.judged("a", False, 3) for _ in range(3)] == [0] * 3
+    state.save()
+    assert ServiceState(path, clock).left("a", 3) == state.left("a", 3) == 8 * 3600
+    with monkeypatch.context() as full:
+        full.setattr("hypersphere.service.service_state.write_atomically", disk_is_full)
+        state.save()
+    clock.now += 24 * 3600
+    assert ServiceState(path, clock).left("a", 3) == 0
+    Path(path).write_text("[1]")
+    with pytest.raises(ValueError, match=r"used\.json: not what a service remembers"):
+        ServiceState(path)
+
+
+def disk_is_full(*_: Any) -> None:
+    raise OSError(28, "No space left on device")
+
+
+def test_clients_that_came_once_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("hypersphere.service.service_state._MANY", 10)
     clock = Clock()
-    state, waits = SharedState(clock=clock), []
-    for _ in range(16):
-        state.judged("a", False, failures=5, seconds=30)
-        waits.append(state.locked("a"))
-        clock.now += waits[-1]
-    assert waits[:7] == [0, 0, 0, 0, 30, 60, 120]
-    assert waits[-1] == 3600
+    state = ServiceState(clock=clock)
+    for number in range(200):
+        clock.now += 1
+        assert state.take(str(number), rate=1, burst=3) == 0
+    assert len(state._full) <= 11
 
 
 def test_the_rate_of_a_client(service: Service) -> None:
     clock = Clock()
-    client = service(state=SharedState(clock=clock), rate=2, burst=3)
+    client = service(state=ServiceState(clock=clock), rate=2, burst=3)
     assert [client.get("/v1/report").status_code for _ in range(4)] == [200, 200, 200, 429]
     refused = client.get("/v1/report")
     assert (refused.json()["error"], refused.headers["retry-after"]) == ("rate", "1")
@@ -239,17 +260,6 @@ def test_the_rate_of_a_client(service: Service) -> None:
     assert [client.get("/v1/report").status_code for _ in range(2)] == [200, 429]
     clock.now += 100
     assert [client.get("/v1/report").status_code for _ in range(4)] == [200, 200, 200, 429]
-
-
-def test_processes_share_counts(tmp_path: Any) -> None:
-    one, two = (SharedState(str(tmp_path / "state.db")) for _ in range(2))
-    for state in (one, two, one):
-        state.judged("a", False, failures=3, seconds=30)
-        state.count({("x", ""): 2})
-    assert two.locked("a") > 29
-    assert two.counts() == {("x", ""): 6}
-    one.close()
-    two.close()
 
 
 def test_a_client_has_a_whole_network_of_ipv6() -> None:

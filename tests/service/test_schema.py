@@ -32,7 +32,7 @@ OPERATIONS = [
 def schema(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     address = str(tmp_path_factory.mktemp("gallery") / "people.db")
     with Recognizer(hs.load_model("starter"), detector=ByWidth(), calibration="starter", gallery=address) as recognizer:
-        app = create_app(recognizer, ServiceSettings(rate=0, failures=0))
+        app = create_app(recognizer, ServiceSettings(rate=0, non_matches=0))
         schema = schemathesis.openapi.from_dict(app.openapi())
         schema.app = app
         yield schema

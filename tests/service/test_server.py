@@ -168,7 +168,7 @@ def test_the_command_refuses(
     monkeypatch.delenv("HYPERSPHERE_TOKEN", raising=False)
     gallery = str(tmp_path / "people.db")
     assert main(["serve", "--host", "0.0.0.0", "--gallery", gallery]) == 2
-    assert "a token is needed: set HYPERSPHERE_TOKEN, or give --token-file" in capsys.readouterr().err
+    assert "a token is needed: set HYPERSPHERE_TOKEN, or give --token-file or --keys" in capsys.readouterr().err
     (tmp_path / "empty").write_text("\n")
     assert main(["serve", "--token-file", str(tmp_path / "empty")]) == 2
     assert "holds no token" in capsys.readouterr().err

@@ -28,7 +28,7 @@ from hypersphere.core import Failure, Progress
 from hypersphere.version import __version__
 
 GROUPS = (
-    "demo", "verify", "find", "enroll", "identify", "cluster", "calibrate", "align", "gallery", "serve",
+    "demo", "verify", "find", "enroll", "identify", "cluster", "calibrate", "align", "gallery", "serve", "keys",
     "train", "compare", "data", "evaluate", "embed", "models", "check", "export", "import_model", "explore", "advise",
     "completion",
 )  # fmt: skip

@@ -23,7 +23,7 @@ from hypersphere.recognition import (
 from hypersphere.service.photo_faces import PhotoFace
 
 STEP = 0.01
-"""Scores go out rounded down to multiples of it: finer ones would help to climb towards a stranger's template."""
+"""Scores go out rounded down to multiples of it. That hides nothing: who sees some hundreds computes a template."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -45,6 +45,60 @@ class FaceOnPhoto:
 
 
 @dataclass(frozen=True, kw_only=True)
+class VerificationDecision:
+    """A `Decision` of recognition as it goes out: without score, LLR and FMR at the score where these are not shown."""
+
+    match: bool
+    score: float | None
+    threshold: float
+    fmr: float
+    fmr_low: float
+    fmr_high: float
+    fnmr: float
+    fnmr_low: float
+    fnmr_high: float
+    fmr_at_score: float | None
+    llr: float | None
+    indicative: bool
+    calibration: str
+    calibration_digest: str
+    model: str
+    contract: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class FoundSubject:
+    """Somebody enrolled whose score reaches the threshold; score and LLR only for keys that may see scores."""
+
+    subject: str
+    score: float | None
+    llr: float | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class SearchDecision:
+    """An `IdentificationDecision` of recognition as it goes out: with scores only for keys that may see them."""
+
+    candidates: tuple[FoundSubject, ...]
+    threshold: float
+    fpir: float
+    fpir_low: float
+    fpir_high: float
+    fnir: float | None
+    fnir_low: float | None
+    fnir_high: float | None
+    gallery_size: int
+    calibrated_size: int
+    extrapolated: bool
+    best_score: float | None
+    indicative: bool
+    calibration: str
+    calibration_digest: str
+    model: str
+    contract: str
+
+
+@dataclass(frozen=True, kw_only=True)
 class Verification:
     """The answer to /v1/verify.
 
@@ -52,7 +106,7 @@ class Verification:
         verdict: in a few words; `sentence` goes on with how often such answers are wrong, which `setting` says alone.
     """
 
-    decision: Decision
+    decision: VerificationDecision
     verdict: str
     setting: str
     sentence: str
@@ -65,7 +119,7 @@ class Identification:
     """The answer to /v1/identify."""
 
     match: bool
-    decision: IdentificationDecision
+    decision: SearchDecision
     verdict: str
     setting: str
     sentence: str
@@ -170,35 +224,57 @@ def rounded_down(score: float) -> float:
     return round(math.floor(score / STEP + 1e-4) * STEP, 2)
 
 
-def verification(decision: Decision, faces: Sequence[PhotoFace], calibration: Calibration, crops: bool) -> Verification:
-    """A decision as it goes out: everything that follows from the score follows from the rounded one."""
+def verification(
+    decision: Decision, faces: Sequence[PhotoFace], calibration: Calibration, *, crops: bool, scores: bool
+) -> Verification:
+    """A decision as it goes out: what follows from the score follows from the rounded one.
+
+    Args:
+        decision, faces, calibration: of the two photos.
+        crops: whether to show the aligned faces.
+        scores: whether to show the score also where there is no match.
+    """
     score = rounded_down(decision.score)
-    shown = dataclasses.replace(
-        decision,
-        score=score,
-        llr=round(calibration.llr.at(score), 1),
-        fmr_at_score=calibration.fmr_at(score + 1e-9),
-    )
-    photos = tuple(face_on_photo(face, crops) for face in faces)
+    llr, fmr_at_score = round(calibration.llr.at(score), 1), calibration.fmr_at(score + 1e-9)
+    shown = dataclasses.replace(decision, score=score, llr=llr, fmr_at_score=fmr_at_score)
+    hidden = {} if decision.match or scores else {"score": None, "llr": None, "fmr_at_score": None}
     return Verification(
-        decision=shown, verdict=shown.verdict, setting=shown.setting, sentence=shown.sentence, photos=photos
+        decision=VerificationDecision(**{**dataclasses.asdict(shown), **hidden}),
+        verdict=shown.verdict,
+        setting=shown.setting,
+        sentence=shown.sentence,
+        photos=tuple(face_on_photo(face, crops) for face in faces),
     )
 
 
 def identification(
-    decision: IdentificationDecision, face: PhotoFace, calibration: Calibration, *, k: int, crops: bool
+    decision: IdentificationDecision, face: PhotoFace, calibration: Calibration, *, k: int, crops: bool, scores: bool
 ) -> Identification:
-    """A search's decision as it goes out: at most k candidates, with rounded scores."""
+    """A search's decision as it goes out: at most k candidates.
+
+    Scores of a match stay here too: once a photo matches, changed ones that still match would lead to the template.
+
+    Args:
+        decision, face, calibration: of the photo.
+        k: candidates at most.
+        crops: whether to show the aligned face.
+        scores: whether to show scores, rounded.
+    """
     candidates = []
     for each in decision.candidates[:k]:
         score = rounded_down(each.score)
         candidates.append(dataclasses.replace(each, score=score, llr=round(calibration.llr.at(score), 1)))
-    best = None if decision.best_score is None else rounded_down(decision.best_score)
+    best = None if decision.best_score is None or not scores else rounded_down(decision.best_score)
     shown = dataclasses.replace(decision, candidates=tuple(candidates), best_score=best)
+    found = (
+        FoundSubject(subject=each.subject, score=each.score if scores else None, llr=each.llr if scores else None)
+        for each in candidates
+    )
+    values = {**dataclasses.asdict(shown), "candidates": tuple(found)}
     photo = face_on_photo(face, crops)
     return Identification(
         match=decision.match,
-        decision=shown,
+        decision=SearchDecision(**values),
         verdict=shown.verdict,
         setting=shown.setting,
         sentence=shown.sentence,

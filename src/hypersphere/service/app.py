@@ -15,7 +15,7 @@ from hypersphere.service.guard import Guard
 from hypersphere.service.photo_processes import Nursery
 from hypersphere.service.problems import Problem, refusal_of
 from hypersphere.service.service_settings import ServiceSettings
-from hypersphere.service.shared_state import SharedState
+from hypersphere.service.service_state import ServiceState
 from hypersphere.service.work import Work
 from hypersphere.version import __version__
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 STATIC = Path(__file__).parent / "static"
 _ABOUT = (
     "Verify, enrol, identify and forget faces on photos. Every decision states its threshold, error rate, interval and "
-    "calibration set. Liveness is not checked. No embedding comes in or goes out; scores are rounded."
+    "calibration set. Liveness is not checked. No embedding comes in or goes out, and no score where there is no match."
 )
 
 
@@ -34,7 +34,7 @@ def create_app(
     recognizer: Recognizer,
     settings: ServiceSettings | None = None,
     *,
-    state: SharedState | None = None,
+    state: ServiceState | None = None,
     nursery: Nursery | None = None,
 ) -> FastAPI:
     """An ASGI application that answers for a recognizer.
@@ -60,7 +60,7 @@ def create_app(
     from hypersphere.service.endpoints import about, decisions, health, people
 
     chosen = settings or ServiceSettings()
-    shared = state or SharedState()
+    shared = state or ServiceState(chosen.state)
     work = Work(recognizer, chosen, nursery)
     _keep_photos_in_memory(chosen.max_body)
     app = FastAPI(
@@ -70,7 +70,7 @@ def create_app(
         docs_url=None,
         redoc_url=None,
         redirect_slashes=False,
-        lifespan=_cleaning(work),
+        lifespan=_cleaning(work, shared),
     )
     app.include_router(health(work))
     for router in (decisions(work, shared), people(work), about(work, shared)):
@@ -91,7 +91,7 @@ def _bearer(settings: ServiceSettings) -> list[Any]:
     from fastapi import Security
     from fastapi.security import HTTPBearer
 
-    return [Security(HTTPBearer(auto_error=False))] if settings.token else []
+    return [] if settings.open_to_all else [Security(HTTPBearer(auto_error=False))]
 
 
 def _keep_photos_in_memory(max_body: int) -> None:
@@ -101,16 +101,19 @@ def _keep_photos_in_memory(max_body: int) -> None:
     MultiPartParser.spool_max_size = max(MultiPartParser.spool_max_size, max_body + 1)
 
 
-def _cleaning(work: Work) -> Any:
+def _cleaning(work: Work, state: ServiceState) -> Any:
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
-        cleaner = asyncio.create_task(work.keep_clean())
+        tasks = [asyncio.create_task(work.keep_clean()), asyncio.create_task(work.keep_trail())]
         try:
             yield
         finally:
-            cleaner.cancel()
-            with suppress(asyncio.CancelledError):
-                await cleaner
+            for task in tasks:
+                task.cancel()
+                with suppress(asyncio.CancelledError):
+                    await task
+            await work.write_trail()
+            await work.save(state)
             work.close()
 
     return lifespan

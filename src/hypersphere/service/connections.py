@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 from hypersphere.service.service_settings import ServiceSettings
-from hypersphere.service.shared_state import client_of
+from hypersphere.service.service_state import client_of
 
 BACKLOG = 128
 """Connections that may wait to be accepted. asyncio accepts all of them before the first is counted."""

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import numpy as np
 
-from hypersphere.recognition import pool_template
+from hypersphere.recognition import Gallery, pool_template
 from hypersphere.service.answers import (
     Enrolled,
     Forgotten,
@@ -21,11 +21,14 @@ from hypersphere.service.answers import (
     model_report,
     verification,
 )
-from hypersphere.service.guard import locked_out
+from hypersphere.service.guard import non_matches_of, used_up
+from hypersphere.service.keys import Key
+from hypersphere.service.one_person import check_one_person
 from hypersphere.service.problems import Problem, refused
 from hypersphere.service.projection import Projection, project
 from hypersphere.service.service_metrics import label_text, prometheus_text
-from hypersphere.service.shared_state import SharedState
+from hypersphere.service.service_state import ServiceState
+from hypersphere.service.trail import request_entry, search_entry
 from hypersphere.service.work import Work
 from hypersphere.version import __version__
 
@@ -37,14 +40,14 @@ MOST_SUBJECTS = 1000
 _WHY = {
     400: "the request cannot be parsed",
     401: "no token",
-    403: "a wrong token, or a page of another site",
+    403: "a wrong token, a key without the role, or a page of another site",
     404: "nobody of that name",
     408: "the body took too long",
     409: "the gallery is another model's, or the idempotency key is another template's",
     413: "too many bytes or pixels",
     415: "no image that can be read, or a form that is not in UTF-8",
     422: "not one face on a photo (`faces` says how many), or a parameter that is wrong",
-    429: "too many requests, or too many failed verifications; see Retry-After",
+    429: "too many requests, or too many decisions without a match; see Retry-After",
     500: "a fault of the service",
     503: "the gallery does not answer, or too many requests wait; see Retry-After",
 }
@@ -56,14 +59,20 @@ def _responses(*statuses: int) -> dict[int | str, dict[str, Any]]:
     return {status: {"model": Problem, "description": _WHY[status]} for status in sorted(statuses)}
 
 
-def decisions(work: Work, state: SharedState) -> "APIRouter":
+def decisions(work: Work, state: ServiceState) -> "APIRouter":
     """Verify and identify: what answers about faces."""
     from fastapi import APIRouter, File, Form, Request
 
     router, settings = APIRouter(prefix="/v1", tags=["decisions"]), work.settings
     calibration = work.recognizer.calibration
 
-    def counted(kind: str, match: bool) -> None:
+    async def judged(kind: str, key: Key, match: bool) -> None:
+        """Count a decision, and refuse to tell it where the key has used up those without a match."""
+        most = non_matches_of(key, settings)
+        if most and (wait := state.judged(f"non-matches of {key.name}", match, most)):
+            raise used_up(most, wait)
+        if most and not match:
+            await work.save(state)
         state.count({("hypersphere_decisions_total", label_text(kind=kind, match=str(match).lower())): 1})
 
     @router.post("/verify", responses=_responses(*_PHOTO))
@@ -78,20 +87,13 @@ def decisions(work: Work, state: SharedState) -> "APIRouter":
         calibration.table.at(fmr)
         one, two = await work.faces([first, second])
         decision = work.recognizer.decide(one.unit, two.unit, fmr)
-        if settings.failures:
-            wait = state.judged(
-                request.scope["client_key"],
-                decision.match,
-                failures=settings.failures,
-                seconds=settings.lockout_seconds,
-            )
-            if wait:
-                raise locked_out(wait)
-        counted("verify", decision.match)
-        return verification(decision, [one, two], calibration, crops)
+        key = request.scope["key"]
+        await judged("verify", key, decision.match)
+        return verification(decision, [one, two], calibration, crops=crops, scores=key.may("scores"))
 
     @router.post("/identify", responses=_responses(*_PHOTO, 409))
     async def identify(
+        request: Request,
         photo: Annotated[bytes, File(description="a photo with one face")],
         fpir: Annotated[
             float, Form(gt=0, le=1, description="the false-positive identification rate not to exceed")
@@ -102,20 +104,23 @@ def decisions(work: Work, state: SharedState) -> "APIRouter":
         """Who of the gallery is on a photo: those who reach the threshold of a stated rate; nobody is an answer."""
         (face,) = await work.faces([photo])
         decision = await work.ask(lambda _: work.recognizer.search(face.unit, fpir))
-        counted("identify", decision.match)
-        return identification(decision, face, calibration, k=k, crops=crops)
+        key = request.scope["key"]
+        work.trail(search_entry(key.name, decision))
+        await judged("identify", key, decision.match)
+        return identification(decision, face, calibration, k=k, crops=crops, scores=key.may("scores"))
 
     return router
 
 
 def people(work: Work) -> "APIRouter":
     """Enrol, list and forget: what changes or shows the gallery."""
-    from fastapi import APIRouter, File, Form, Header, Path, Query
+    from fastapi import APIRouter, File, Form, Header, Path, Query, Request
 
     router = APIRouter(prefix="/v1", tags=["gallery"])
 
     @router.post("/enroll", status_code=201, responses=_responses(*_PHOTO, 409))
     async def enroll(
+        request: Request,
         photos: Annotated[list[bytes], File(min_length=1, max_length=MOST_PHOTOS, description="each with one face")],
         name: Annotated[str, Form(min_length=1, max_length=200, description="who it is")],
         consent: Annotated[str, Form(min_length=1, max_length=1000, description="what the person agreed to")],
@@ -132,10 +137,16 @@ def people(work: Work) -> "APIRouter":
             raise refused(422, "invalid", "name: an address could not name it, so nobody could delete it")
         expires = _end_of(keep_until)
         faces = await work.faces(photos)
+        check_one_person([face.unit for face in faces], work.recognizer.calibration)
         template = pool_template(np.stack([face.unit for face in faces]))
-        stored = await work.ask(
-            lambda gallery: gallery.enroll(name, template, key=idempotency_key, consent=consent, expires=expires)
-        )
+        entry = request_entry("enroll", request.scope["key"].name, name)
+
+        def store(gallery: Gallery) -> str:
+            stored = gallery.enroll(name, template, key=idempotency_key, consent=consent, expires=expires)
+            gallery.note([entry])
+            return stored
+
+        stored = await work.ask(store)
         return Enrolled(subject=name, template=stored, photos=len(photos), expires=expires)
 
     @router.get("/subjects", responses=_responses(*_COMMON, 409))
@@ -144,13 +155,20 @@ def people(work: Work) -> "APIRouter":
         limit: Annotated[int, Query(ge=1, le=MOST_SUBJECTS)] = 100,
     ) -> Subjects:
         """Names of the people who are enrolled, sorted."""
-        names = [name for name in await work.ask(lambda gallery: gallery.subjects()) if name > after]
+        names = await work.ask(lambda gallery: gallery.subjects(after, limit + 1))
         return Subjects(subjects=tuple(names[:limit]), more=len(names) > limit)
 
     @router.delete("/subjects/{name:path}", responses=_responses(*_COMMON, 404, 409))
-    async def forget(name: Annotated[str, Path(min_length=1, max_length=200)]) -> Forgotten:
+    async def forget(request: Request, name: Annotated[str, Path(min_length=1, max_length=200)]) -> Forgotten:
         """Remove everything of a person; when this answers, it is gone from the gallery's file."""
-        removed = await work.ask(lambda gallery: gallery.forget(name)) if name.isprintable() else 0
+        entry = request_entry("forget", request.scope["key"].name, name)
+
+        def remove(gallery: Gallery) -> int:
+            if count := gallery.forget(name):
+                gallery.note([entry])
+            return count
+
+        removed = await work.ask(remove) if name.isprintable() else 0
         if not removed:
             raise refused(404, "unknown_subject", "nobody of that name is enrolled")
         return Forgotten(subject=name, removed=removed)
@@ -168,7 +186,7 @@ def people(work: Work) -> "APIRouter":
     return router
 
 
-def about(work: Work, state: SharedState) -> "APIRouter":
+def about(work: Work, state: ServiceState) -> "APIRouter":
     """The report of the model, and metrics."""
     from fastapi import APIRouter
     from fastapi.responses import PlainTextResponse

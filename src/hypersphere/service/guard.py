@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
-import hmac
 import json
 import secrets
 import time
@@ -12,11 +11,12 @@ from collections.abc import Awaitable, Callable, MutableMapping
 from typing import Any
 from urllib.parse import urlsplit
 
+from hypersphere.service.keys import ROLES, Key, Keyring, digest_of
 from hypersphere.service.problems import Refusal, refused
 from hypersphere.service.request_log import log_error, log_line
 from hypersphere.service.service_metrics import label_text, request_counts
 from hypersphere.service.service_settings import ServiceSettings, is_loopback
-from hypersphere.service.shared_state import SharedState, client_of
+from hypersphere.service.service_state import ServiceState, client_of
 from hypersphere.service.work import Work
 
 Message = MutableMapping[str, Any]
@@ -25,6 +25,14 @@ Receive = Callable[[], Awaitable[Message]]
 Send = Callable[[Message], Awaitable[None]]
 Asgi = Callable[[Scope, Receive, Send], Awaitable[None]]
 
+DECISIONS = ("/v1/verify", "/v1/identify")
+_ROLES_OF = {
+    "/v1/verify": ("verify",),
+    "/v1/identify": ("identify",),
+    "/v1/enroll": ("enroll",),
+    "/v1/gallery": ("identify", "enroll"),
+    "/v1/report": ROLES,
+}
 METHODS = ("DELETE", "GET", "HEAD", "OPTIONS", "PATCH", "POST", "PUT")
 POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' blob: data:; media-src blob:; "
@@ -88,13 +96,16 @@ class Guard:
         work: whose queue a request joins when its body is there, before it is parsed.
     """
 
-    def __init__(self, app: Asgi, settings: ServiceSettings, state: SharedState, work: Work) -> None:
+    def __init__(self, app: Asgi, settings: ServiceSettings, state: ServiceState, work: Work) -> None:
         self.app = app
         self.settings = settings
         self.state = state
         self.work = work
         self._bodies = 0
-        self._token = settings.token.encode()
+        shared = (*(role for role in ROLES if role != "scores"), *(("scores",) if settings.scores else ()))
+        self._everybody = Key(name="everybody", roles=shared)
+        fixed = [Key(name="token", roles=shared, digest=digest_of(settings.token))] if settings.token else []
+        self._keys = Keyring(fixed, settings.keys)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request; HEAD is answered as GET, without the body."""
@@ -144,6 +155,7 @@ class Guard:
                 "request",
                 request=request,
                 client=scope["client_key"],
+                key=scope["key"].name if "key" in scope else None,
                 method=method,
                 route=route,
                 status=status,
@@ -157,12 +169,10 @@ class Guard:
             path = scope["path"]
             if not (path.startswith("/v1/") or path == "/metrics"):
                 return
-            client, settings = scope["client_key"], self.settings
-            if settings.rate and (wait := self.state.take(client, rate=settings.rate, burst=settings.burst)):
-                raise refused(429, "rate", f"more than {settings.rate:g} requests a second", wait=max(1.0, wait))
-            self._check_token(scope)
-            if path == "/v1/verify" and settings.failures and (wait := self.state.locked(client)):
-                raise locked_out(wait)
+            settings = self.settings
+            key = scope["key"] = self._key(scope)
+            self._check_role(key, path)
+            self._check_allowances(key, scope["client_key"], path)
             length = header_of(scope, b"content-length")
             if length is not None and header_of(scope, b"transfer-encoding") is not None:
                 raise refused(400, "length", "Content-Length and Transfer-Encoding contradict each other: send one")
@@ -184,20 +194,41 @@ class Guard:
             name = urlsplit(f"//{host}").hostname or ""
         except ValueError:
             raise refused(400, "host", "the header Host is not a host, nor a host and a port") from None
-        if not self.settings.token and not is_loopback(name):
+        if self.settings.open_to_all and not is_loopback(name):
             raise refused(403, "host", "without a token the service answers to localhost and 127.0.0.1 alone")
         origin = header_of(scope, b"origin")
         if origin is not None and origin.partition("://")[2] != host:
             raise refused(403, "origin", "the request comes from a page of another site")
 
-    def _check_token(self, scope: Scope) -> None:
-        if not self._token:
-            return
+    def _key(self, scope: Scope) -> Key:
+        """Whose request it is."""
+        if self.settings.open_to_all:
+            return self._everybody
         kind, _, token = (header_of(scope, b"authorization") or "").partition(" ")
         if kind.lower() != "bearer" or not token:
             raise refused(401, "token", "a token is needed: Authorization: Bearer TOKEN")
-        if not hmac.compare_digest(token.strip().encode("utf-8", "replace"), self._token):
-            raise refused(403, "token", "the token is wrong")
+        key = self._keys.find(token.strip())
+        if key is None:
+            raise refused(403, "token", "the token is wrong, or it has expired")
+        return key
+
+    def _check_role(self, key: Key, path: str) -> None:
+        roles = _ROLES_OF.get(path, ("administer",))
+        if not any(key.may(role) for role in roles):
+            raise refused(403, "role", f"the key has not the role {' or '.join(roles)}")
+
+    def _check_allowances(self, key: Key, client: str, path: str) -> None:
+        """Refuse what is beyond the key's rate, its requests of a day, or its decisions without a match."""
+        settings, state = self.settings, self.state
+        rate = settings.rate if key.rate is None else key.rate
+        who = client if key is self._everybody or key.name == "token" else f"key {key.name}"
+        if rate and (wait := state.take(who, rate=rate, burst=max(settings.burst, rate))):
+            raise refused(429, "rate", f"more than {rate:g} requests a second", wait=max(1.0, wait))
+        if key.quota and (wait := state.take_daily(f"requests of {key.name}", key.quota)):
+            raise refused(429, "quota", f"more than {key.quota:,} requests in a day", wait=wait)
+        most = non_matches_of(key, settings)
+        if path in DECISIONS and most and (wait := state.left(f"non-matches of {key.name}", most)):
+            raise used_up(most, wait)
 
     async def _answer_to_body(self, scope: Scope, body: Body, send: Send) -> None:
         """Answer a request when all of its body is there, whatever its headers say of it; photos wait in a queue."""
@@ -222,9 +253,16 @@ class Guard:
         return refused(413, "body_too_large", f"the request has more than {self.settings.max_body:,} bytes")
 
 
-def locked_out(wait: float) -> Refusal:
-    """Too many verifications failed in a row."""
-    return refused(429, "locked_out", "too many verifications in a row did not match", wait=wait)
+def non_matches_of(key: Key, settings: ServiceSettings) -> int:
+    """Decisions without a match that a key may ask for in a day; 0 for any number."""
+    return settings.non_matches if key.non_matches is None else key.non_matches
+
+
+def used_up(most: int, wait: float) -> Refusal:
+    """Too many decisions without a match."""
+    return refused(
+        429, "non_matches", f"{most:,} faces that did not match in a day are all this key may try", wait=wait
+    )
 
 
 def header_of(scope: Scope, name: bytes) -> str | None:

@@ -17,6 +17,12 @@ from hypersphere.recognition import (
     PhotoTooLarge,
 )
 
+_WITHOUT_ADDRESS: dict[type[Exception], str] = {
+    GalleryMismatch: "the gallery holds templates of another model, or of another alignment",
+    DuplicateTemplate: "another template has this idempotency key already",
+}
+"""What is said of a gallery in the place of the library's message, which has its address."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class Problem:
@@ -94,7 +100,7 @@ def refusal_of(problem: Exception, photo: int | None = None) -> Refusal | None:
         (ValueError, 422, "invalid"),
     ):
         if isinstance(problem, kind):
-            text = str(problem).removeprefix("photo: ")
+            text = _WITHOUT_ADDRESS.get(kind) or str(problem).removeprefix("photo: ")
             return refused(status, word, text if photo is None else f"photo {photo}: {text}", photo=photo)
     if isinstance(problem, GalleryUnavailable):
         return unavailable()

@@ -9,16 +9,18 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from typing import TypeVar
 
-from hypersphere.recognition import Gallery, GalleryInfo, Recognizer
+from hypersphere.recognition import AuditEntry, Gallery, GalleryInfo, Recognizer
 from hypersphere.service.photo_faces import PhotoFace, photo_faces
 from hypersphere.service.photo_processes import Nursery, Worker
 from hypersphere.service.problems import refused, unavailable
 from hypersphere.service.request_log import log_line
 from hypersphere.service.service_settings import ServiceSettings
+from hypersphere.service.service_state import ServiceState
 
 T = TypeVar("T")
 _INFO_SECONDS = 1.0
 _GALLERY_THREADS = 16
+_MOST_ENTRIES = 100_000
 _CLOCK_TIMES = 3
 """A worker is given up after so many times its seconds of a processor, by the clock."""
 
@@ -45,6 +47,7 @@ class Work:
         self._askers = anyio.CapacityLimiter(_GALLERY_THREADS)
         self._opening = threading.Lock()
         self._info: tuple[float, GalleryInfo] | None = None
+        self._entries: list[AuditEntry] = []
 
     @asynccontextmanager
     async def admitted(self) -> AsyncIterator[None]:
@@ -116,6 +119,33 @@ class Work:
             self._info = None
             self._info = (now, await self.ask(lambda gallery: gallery.info()))
         return self._info[1]
+
+    def trail(self, entry: AuditEntry) -> None:
+        """Add an entry to the gallery's audit trail, within a second: a search waits for no disk."""
+        self._entries.append(entry)
+
+    async def keep_trail(self, every: float = 1.0) -> None:
+        """Write the entries of searches, every second; those of a gallery that does not answer are tried again."""
+        while True:
+            await asyncio.sleep(every)
+            await self.write_trail()
+
+    async def write_trail(self) -> None:
+        """Write the entries that wait."""
+        entries, self._entries = self._entries, []
+        if not entries:
+            return
+        try:
+            await self.ask(lambda gallery: gallery.note(entries))
+        except Exception as error:
+            self._entries = [*entries, *self._entries][-_MOST_ENTRIES:]
+            log_line("trail_not_written", kind=type(error).__name__, waiting=len(self._entries))
+
+    async def save(self, state: ServiceState) -> None:
+        """Keep what was used of daily allowances, off the event loop."""
+        from anyio import to_thread
+
+        await to_thread.run_sync(state.save)
 
     async def keep_clean(self, every: float = 3600.0) -> None:
         """Remove templates that have expired, now and every hour."""

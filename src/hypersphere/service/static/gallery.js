@@ -78,7 +78,7 @@ export function startGallery(loadReport) {
     const { decision } = said;
     say(answer, said.match ? "good" : "plain", `${said.verdict}.`, said.setting);
     facts(byId("search-numbers"), {
-      ...Object.fromEntries(decision.candidates.map((each) => [each.subject, `score ${each.score.toFixed(2)}`])),
+      ...Object.fromEntries(decision.candidates.map((each) => [each.subject, each.score === null ? "reaches the threshold" : `score ${each.score.toFixed(2)}`])),
       "Best score": said.match || decision.best_score === null ? "" : decision.best_score.toFixed(2),
       Threshold: decision.threshold.toFixed(3),
       "Strangers given a name": `${oneIn(decision.fpir)} (FPIR), 95 % interval ${oneIn(decision.fpir_high)} to ${oneIn(decision.fpir_low)}` +

@@ -74,12 +74,12 @@ export function startVerify(loadReport) {
     score = decision.score;
     say(answer, decision.match ? "good" : decision.llr > 0 ? "unsure" : "plain", `${said.verdict}.`, said.setting);
     facts(byId("numbers"), {
-      Score: `at least ${decision.score.toFixed(2)}; the threshold is ${decision.threshold.toFixed(3)}`,
+      Score: `${score === null ? "below the threshold, and not shown" : `at least ${score.toFixed(2)}`}; the threshold is ${decision.threshold.toFixed(3)}`,
       "Strangers who pass": `${oneIn(decision.fmr)} pairs (FMR), 95 % interval ${oneIn(decision.fmr_high)} to ${oneIn(decision.fmr_low)}` +
         `${decision.indicative ? "; few were counted" : ""}`,
       "True pairs missed": `${rate(decision.fnmr)} (FNMR), 95 % interval ${rate(decision.fnmr_low)} to ${rate(decision.fnmr_high)}`,
-      "With this score": `at most ${oneIn(decision.fmr_at_score)} pairs of strangers score as high`,
-      Evidence: `${decision.llr > 0 ? "for one person" : "for two people"}: log-likelihood ratio ${decision.llr > 0 ? "+" : ""}${decision.llr.toFixed(1)}`,
+      "With this score": score === null ? "" : `at most ${oneIn(decision.fmr_at_score)} pairs of strangers score as high`,
+      Evidence: score === null ? "" : `${decision.llr > 0 ? "for one person" : "for two people"}: log-likelihood ratio ${decision.llr > 0 ? "+" : ""}${decision.llr.toFixed(1)}`,
       "Measured on": decision.calibration,
       Contract: decision.contract,
     });
