@@ -253,7 +253,7 @@ def _service(folder: str) -> Any:
     from hypersphere.service import ServiceSettings, create_app
     from tests.service.photos import ByWidth
 
-    recognizer = Recognizer("starter", detector=ByWidth(), calibration="starter", gallery=f"{folder}/served.db")
+    recognizer = Recognizer("starter", detector=ByWidth(), calibration="albums", gallery=f"{folder}/served.db")
     client = TestClient(
         create_app(recognizer, ServiceSettings(rate=0, non_matches=0)), base_url="http://127.0.0.1:8000"
     )

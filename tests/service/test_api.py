@@ -1,5 +1,6 @@
 """What the API answers, with a real model and gallery and a fake detector."""
 
+import asyncio
 import dataclasses
 import json
 import logging
@@ -15,7 +16,9 @@ from fastapi.testclient import TestClient
 
 import hypersphere as hs
 from hypersphere.recognition import Recognizer
+from hypersphere.service import ServiceSettings
 from hypersphere.service.answers import rounded_down
+from hypersphere.service.work import Work
 from tests.service.conftest import Service
 from tests.service.photos import NO_FACE, TWO_FACES, ByWidth, noise, painted
 
@@ -167,12 +170,44 @@ def test_a_gallery_that_does_not_answer_is_503(client: TestClient, recognizer: R
         client.delete("/v1/subjects/Ada"),
         client.get("/v1/subjects"),
         client.get("/v1/projection"),
-        client.get("/healthz"),
+        client.get("/readyz"),
     ):
         assert (answer.status_code, answer.json()["error"]) == (503, "gallery_unavailable")
         assert int(answer.headers["retry-after"]) >= 1
+    assert client.get("/healthz").json()["status"] == "ok"
     assert "hypersphere_gallery_up 0" in client.get("/metrics").text
     assert verify(client, painted(0), painted(0)).status_code == 200
+
+
+def test_faces_that_come_during_a_search_are_searched_together(
+    recognizer: Recognizer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    recognizer.enroll("Ada", painted(2), consent="door")
+    units = [recognizer.embed(painted(person)) for person in range(6)]
+    alone = [recognizer.search(unit, 0.1) for unit in units]
+    counts, begun = [], threading.Event()
+    search = recognizer.gallery.search
+
+    def slow(probes: Any, k: int) -> Any:
+        counts.append(len(probes))
+        begun.wait(20)
+        return search(probes, k)
+
+    monkeypatch.setattr(recognizer.gallery, "search", slow)
+    work = Work(recognizer, ServiceSettings(gallery_seconds=60))
+
+    async def together() -> list[Any]:
+        tasks = [asyncio.create_task(work.search(unit, 0.1)) for unit in units]
+        while not counts:
+            await asyncio.sleep(0.01)
+        begun.set()
+        return await asyncio.gather(*tasks)
+
+    decisions = asyncio.run(together())
+    assert counts == [6] or (counts[0] < 6 and len(counts) == 2)
+    assert [each.match for each in decisions] == [each.match for each in alone]
+    for one, several in zip(alone, decisions, strict=True):
+        assert one.best_score == pytest.approx(several.best_score, abs=1e-5)
 
 
 def test_a_gallery_that_hangs_is_503(service: Service, recognizer: Recognizer, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -243,6 +278,8 @@ def test_metrics_count_what_was_asked(client: TestClient) -> None:
         'hypersphere_request_seconds_bucket{route="/v1/verify",le="+Inf"} 2',
         "hypersphere_gallery_templates 1",
         "hypersphere_gallery_up 1",
+        "hypersphere_queue_requests 0",
+        "hypersphere_workers_busy 0",
     ):
         assert line in text.splitlines()
     assert "Ada" not in text

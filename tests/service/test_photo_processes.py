@@ -4,6 +4,7 @@ import contextlib
 import io
 import json
 import os
+import signal
 import socket
 import subprocess
 import sys
@@ -122,12 +123,23 @@ def test_nothing_outlives_a_killed_service(tmp_path: Path) -> None:
         assert ask(served.port, "POST", "/v1/verify", *form(first=encode(drawn_photo()), second=painted(0)))[0] == 422
         others = served.processes()[1:]
         assert len(others) >= 2
+        assert ask(served.port, "GET", "/readyz")[0] == 200
         served.kill()
         end = time.monotonic() + 60
         while any(Path(f"/proc/{pid}").exists() for pid in others):
             assert time.monotonic() < end, "processes of a killed service go on"
             time.sleep(0.05)
         socket.create_server(("127.0.0.1", served.port)).close()
+
+
+def test_without_the_nursery_it_is_not_ready(tmp_path: Path) -> None:
+    with service(tmp_path, "--workers", "1", HYPERSPHERE_TOKEN=TOKEN) as served:
+        os.kill(served.processes()[1], signal.SIGKILL)
+        while ask(served.port, "GET", "/readyz")[0] == 200:
+            pass
+        status, text = ask(served.port, "POST", "/v1/identify", *form(photo=painted(0)))
+        assert (status, json.loads(text)["error"]) == (503, "no_worker")
+        assert ask(served.port, "GET", "/healthz")[0] == 200
 
 
 def test_no_environment_has_the_token(tmp_path: Path) -> None:

@@ -24,6 +24,7 @@ OPERATIONS = [
     ("GET", "/v1/projection"),
     ("GET", "/v1/report"),
     ("GET", "/healthz"),
+    ("GET", "/readyz"),
     ("GET", "/metrics"),
 ]
 
@@ -31,7 +32,7 @@ OPERATIONS = [
 @pytest.fixture(scope="module")
 def schema(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     address = str(tmp_path_factory.mktemp("gallery") / "people.db")
-    with Recognizer(hs.load_model("starter"), detector=ByWidth(), calibration="starter", gallery=address) as recognizer:
+    with Recognizer(hs.load_model("starter"), detector=ByWidth(), calibration="albums", gallery=address) as recognizer:
         app = create_app(recognizer, ServiceSettings(rate=0, non_matches=0))
         schema = schemathesis.openapi.from_dict(app.openapi())
         schema.app = app

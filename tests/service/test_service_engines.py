@@ -60,7 +60,7 @@ def questions(client: TestClient) -> dict[str, Any]:
         "subjects": client.get("/v1/subjects"),
         "gallery": client.get("/v1/gallery"),
         "projection": client.get("/v1/projection"),
-        "healthz": client.get("/healthz"),
+        "readyz": client.get("/readyz"),
     }
 
 
@@ -95,7 +95,7 @@ def test_an_engine_that_is_down_is_503_and_comes_back(served: Callable[..., Test
     found = identify(client, painted(2), fpir="0.1").json()
     assert found["decision"]["candidates"][0]["subject"] == "Ada"
     assert client.get("/v1/subjects").json()["subjects"] == ["Ada"]
-    assert client.get("/healthz").status_code == 200
+    assert client.get("/readyz").status_code == 200
 
 
 def test_an_engine_that_hangs_is_503(served: Callable[..., TestClient], server: Server) -> None:

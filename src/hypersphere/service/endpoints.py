@@ -103,7 +103,7 @@ def decisions(work: Work, state: ServiceState) -> "APIRouter":
     ) -> Identification:
         """Who of the gallery is on a photo: those who reach the threshold of a stated rate; nobody is an answer."""
         (face,) = await work.faces([photo])
-        decision = await work.ask(lambda _: work.recognizer.search(face.unit, fpir))
+        decision = await work.search(face.unit, fpir)
         key = request.scope["key"]
         work.trail(search_entry(key.name, decision))
         await judged("identify", key, decision.match)
@@ -203,6 +203,9 @@ def about(work: Work, state: ServiceState) -> "APIRouter":
     async def metrics() -> str:
         """Counts and times in Prometheus' text format, of all processes of the service together."""
         gauges = {("hypersphere_info", label_text(version=__version__, contract=report.contract)): 1.0}
+        gauges["hypersphere_queue_requests", ""] = work.inside
+        gauges["hypersphere_workers", ""] = work.settings.workers
+        gauges["hypersphere_workers_busy", ""] = work.busy
         try:
             info = await work.gallery_info()
             gauges["hypersphere_gallery_templates", ""] = info.size
@@ -216,16 +219,23 @@ def about(work: Work, state: ServiceState) -> "APIRouter":
 
 
 def health(work: Work) -> "APIRouter":
-    """Whether the service can work: asked without a token."""
+    """Whether the service lives and can work: asked without a token."""
     from fastapi import APIRouter
 
     router = APIRouter(tags=["about"])
 
-    @router.get("/healthz", responses=_responses(400, 403, 409, 500, 503))
+    @router.get("/healthz", responses=_responses(400, 403, 500))
     async def show_health() -> Health:
-        """Whether the service can work."""
-        await work.gallery_info()
+        """Whether the service answers. Who restarts it when it does not asks this."""
         return Health(status="ok", version=__version__)
+
+    @router.get("/readyz", responses=_responses(400, 403, 409, 500, 503))
+    async def show_readiness() -> Health:
+        """Whether the gallery answers and photos can be looked at. Who sends it requests asks this."""
+        await work.gallery_info()
+        if not work.can_look():
+            raise refused(503, "no_worker", "no process can look at photos; start the service again")
+        return Health(status="ready", version=__version__)
 
     return router
 

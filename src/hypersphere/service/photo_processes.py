@@ -62,6 +62,12 @@ class Nursery:
             socket.send_fds(self._control, [b"w"], [theirs.fileno()])
         return Worker(Connection(ours.detach()))
 
+    def alive(self) -> bool:
+        """Whether it can fork workers."""
+        with suppress(ChildProcessError):
+            return os.waitpid(self.pid, os.WNOHANG) == (0, 0)
+        return False
+
     def close(self) -> None:
         """End the nursery and all workers, and wait for the nursery."""
         self._control.close()

@@ -14,6 +14,9 @@ COUNTERS = {
 }
 GAUGES = {
     "hypersphere_info": "The version, and the digest of the model's contract.",
+    "hypersphere_queue_requests": "Requests whose photos wait or are looked at.",
+    "hypersphere_workers": "Processes that look at photos.",
+    "hypersphere_workers_busy": "How many of them do.",
     "hypersphere_gallery_up": "Whether the gallery answers.",
     "hypersphere_gallery_templates": "Templates that can match.",
     "hypersphere_gallery_subjects": "People who have one.",

@@ -9,7 +9,10 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from typing import TypeVar
 
-from hypersphere.recognition import AuditEntry, Gallery, GalleryInfo, Recognizer
+import numpy as np
+import numpy.typing as npt
+
+from hypersphere.recognition import AuditEntry, Gallery, GalleryInfo, IdentificationDecision, Recognizer, decide_search
 from hypersphere.service.photo_faces import PhotoFace, photo_faces
 from hypersphere.service.photo_processes import Nursery, Worker
 from hypersphere.service.problems import refused, unavailable
@@ -18,8 +21,12 @@ from hypersphere.service.service_settings import ServiceSettings
 from hypersphere.service.service_state import ServiceState
 
 T = TypeVar("T")
+Unit = npt.NDArray[np.float32]
+Found = tuple[list[tuple[str, float]], int, float]
+"""Subjects with their scores, the gallery's size, and the share of best matches that its index misses."""
 _INFO_SECONDS = 1.0
 _GALLERY_THREADS = 16
+_MOST_PROBES, _CANDIDATES = 64, 10
 _MOST_ENTRIES = 100_000
 _CLOCK_TIMES = 3
 """A worker is given up after so many times its seconds of a processor, by the clock."""
@@ -48,6 +55,8 @@ class Work:
         self._opening = threading.Lock()
         self._info: tuple[float, GalleryInfo] | None = None
         self._entries: list[AuditEntry] = []
+        self._searching = asyncio.Lock()
+        self._probes: list[tuple[Unit, asyncio.Future[Found]]] = []
 
     @asynccontextmanager
     async def admitted(self) -> AsyncIterator[None]:
@@ -99,6 +108,43 @@ class Work:
         """End the processes that look at photos, whatever they do."""
         if self._nursery is not None:
             self._nursery.close()
+
+    def can_look(self) -> bool:
+        """Whether photos can be looked at."""
+        return self._nursery is None or self._nursery.alive()
+
+    async def search(self, unit: Unit, fpir: float) -> IdentificationDecision:
+        """Search the gallery for a face; faces that come during a search are searched together after it.
+
+        One pass over a large gallery takes about as long for sixteen faces as for one.
+        """
+        answer: asyncio.Future[Found] = asyncio.get_running_loop().create_future()
+        self._probes.append((unit, answer))
+        try:
+            async with asyncio.timeout(self.settings.gallery_seconds):
+                async with self._searching:
+                    if not answer.done():
+                        await self._search_together()
+                candidates, size, miss_rate = await answer
+        except TimeoutError:
+            raise unavailable() from None
+        return decide_search(candidates, size, self.recognizer.calibration, fpir, miss_rate=miss_rate)
+
+    async def _search_together(self) -> None:
+        """Answer the probes that wait; one that is not answered is told why."""
+        probes, self._probes = self._probes[:_MOST_PROBES], self._probes[_MOST_PROBES:]
+        try:
+            found = await self.ask(lambda gallery: _search(gallery, [unit for unit, _ in probes]))
+        except BaseException as error:
+            reason = error if isinstance(error, Exception) else unavailable()
+            for _, answer in probes:
+                if not answer.done():
+                    answer.set_exception(reason)
+                    answer.exception()  # whoever gave up does not ask for it
+            raise
+        for (_, answer), each in zip(probes, found, strict=True):
+            if not answer.done():
+                answer.set_result(each)
 
     async def ask(self, question: Callable[[Gallery], T]) -> T:
         """Ask the gallery; one that takes too long does not answer."""
@@ -166,3 +212,11 @@ class Work:
         """The gallery, which the first of several threads opens."""
         with self._opening:
             return self.recognizer.gallery
+
+
+def _search(gallery: Gallery, units: Sequence[Unit]) -> list[Found]:
+    """What a gallery has for each of several faces."""
+    size = gallery.size()
+    found = gallery.search(np.stack(units), k=_CANDIDATES) if size else [[] for _ in units]
+    miss_rate = gallery.miss_rate()
+    return [([(each.subject, each.score) for each in candidates], size, miss_rate) for candidates in found]
