@@ -112,3 +112,24 @@ def test_how_faces_are_found_and_written(tmp_path: Path, monkeypatch: pytest.Mon
     assert image_size(crop.read_bytes()) == (96, 112)
     found = aligned(capsys, "b", "--format", "list", "--min-face", "400")
     assert (found["crops"], found["failures"][0]["failure"]) == (0, "no face")
+
+
+def test_find_by_another_model_and_face(onnx: list[str], here: Path, capsys: Capture) -> None:
+    photos = [str(path) for path in sorted((here / "people" / "x0").iterdir())]
+    status, search = answer(capsys, "find", photos[0], *photos, *onnx, "--fmr", "0.1", "--no-cache")
+    assert (status, search["photos"][0]) == (0, photos[0])
+    words = ["find", "two.png", "one.png", "two.png", "--detector", "mtcnn", "--calibration", "albums"]
+    assert answer(capsys, *words)[0] == 2
+    status, search = answer(capsys, *words, "--face", "largest")
+    assert (status, search["photos"][0]) == (0, "two.png")
+    assert search["calibration"].startswith("family albums")
+
+
+def test_nothing_is_kept_where_nothing_is_to_be_kept(here: Path, capsys: Capture, tmp_path: Path) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("XDG_CACHE_HOME", str(tmp_path))
+        assert answer(capsys, "enroll", "Ada", "album/0.png", "--aligned", "--gallery", "kept.db")[0] == 0
+        assert answer(capsys, "identify", "album", "--aligned", "--gallery", "kept.db", "--no-cache")[0] == 0
+        assert answer(capsys, "cluster", "album", "--aligned", "--no-cache")[0] == 0
+        assert answer(capsys, "find", "album/0.png", "album", "--aligned", "--no-cache")[0] == 0
+    assert list(tmp_path.iterdir()) == []
