@@ -13,6 +13,7 @@ from hypersphere.pocket import PocketFaces
 from hypersphere.training import Trainer, load_recipe
 from tests.cli.test_evaluate import CONTRACT, RECIPE
 from tests.cli.test_evaluate_protocols import evaluate, fails, saved
+from tests.cli.test_plugins import PROTOCOL, registries  # noqa: F401 - a fixture
 from tests.evaluation.protocols import official
 from tests.evaluation.protocols.standins import write_faces, write_lfw_list
 from tests.models.networks import linear_onnx
@@ -51,7 +52,12 @@ def classify(folder: Path) -> tuple[Own, Sequence[str]]:
     return ["--test", folder / "test.txt", "--prototypes", folder / "P.npy"], names
 
 
-PROTOCOLS = [blufr, ytf, ijb, megaface, reid, classify]
+def own(folder: Path) -> tuple[Own, Sequence[str]]:
+    (folder / "own_protocol.py").write_text(PROTOCOL)
+    return ["mean_length", "--plugin", folder / "own_protocol.py"], ["a.jpg", "b.jpg"]
+
+
+PROTOCOLS = [blufr, ytf, ijb, megaface, reid, classify, own]
 
 
 @pytest.fixture(scope="module")
@@ -81,7 +87,9 @@ def test_options_of_models_and_images(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     own, names = protocol(tmp_path)
+    (tmp_path / "nothing.py").write_text("")
     words = [protocol.__name__, *own, "--images", write_images(tmp_path / "images", names, size=20)]
+    words += ["--plugin", tmp_path / "nothing.py"]
     run = [*words, "--model", models / "run", "--snapshots", "2", "--merge", "concat", "--flip", "concat"]
     assert "--resize" in fails(capsys, *run, "--device", "cpu")
     made = evaluate(tmp_path / "a", *run, "--device", "cpu", "--resize", "--batch-size", "7", "--save-embeddings")
@@ -93,7 +101,8 @@ def test_options_of_models_and_images(
     assert np.load(tmp_path / "a" / "embeddings.npy").shape[1] == 2 * 2 * 4
     onnx = [*words, "--model", models / "net.onnx", "--resize"]
     assert "contract" in fails(capsys, *onnx)
-    made = evaluate(tmp_path / "b", *onnx, "--contract", models / "elsewhere.toml")
+    here = ["--provider", "cpu", "--offline"]
+    made = evaluate(tmp_path / "b", *onnx, "--contract", models / "elsewhere.toml", *here)
     assert '"colour": "bgr"' in json.dumps(made["options"])
     assert "nowhere" in fails(capsys, *onnx, "--contract", models / "elsewhere.toml", "--device", "nowhere")
     assert "batch_size=0" in fails(capsys, *onnx, "--contract", models / "elsewhere.toml", "--batch-size", "0")
@@ -101,6 +110,8 @@ def test_options_of_models_and_images(
 
 def test_pairs_on_a_device(models: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     words = ["pairs", "--pairs", write_lfw_list(tmp_path / "lfw.txt"), "--images", write_faces(tmp_path / "faces")]
+    (tmp_path / "nothing.py").write_text("")
+    words += ["--plugin", tmp_path / "nothing.py"]
     assert evaluate(tmp_path / "a", *words, "--model", models / "run", "--device", "cpu")["counts"]["pairs"] > 0
     assert "nowhere" in fails(capsys, *words, "--model", models / "run", "--device", "nowhere")
 

@@ -13,6 +13,7 @@ from hypersphere.data import encode, write_source
 from hypersphere.models import PROVIDERS, RUNTIMES, named_models
 from hypersphere.models.catalogue import USES
 from hypersphere.pocket import PocketFaces
+from tests.cli.test_plugins import PROTOCOL, registries  # noqa: F401 - a fixture
 from tests.models.networks import linear_onnx
 
 Capture = pytest.CaptureFixture[str]
@@ -131,6 +132,9 @@ def test_embedding_and_evaluating_by_a_name_and_a_provider(here: Path, capsys: C
     Path("pairs.txt").write_text("".join(f"{names[k]} {names[k + 1]} {k % 2}\n" for k in range(30)))
     listed = ["--pairs", "pairs.txt", "--images", "people", "--far", "0.5"]
     assert main(["evaluate", "pairs", *listed, "--model", "own", *more, "--crops", "insightface-112"]) == 0
+    Path("own_protocol.py").write_text(PROTOCOL)
+    plugin = ["mean_length", "--plugin", "own_protocol.py", "--images", "people", "--model", "own"]
+    assert main(["evaluate", "own", *plugin, *more, "--crops", "insightface-112"]) == 0
     assert main(["evaluate", "pairs", *listed, "--model", "nowhere"]) == 2
     assert "or a name of `hypersphere models`" in capsys.readouterr().err
 

@@ -149,7 +149,17 @@ def test_an_own_protocol(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> 
     np.save(tmp_path / "e.npy", np.full((4, 4), 0.5, dtype=np.float32))
     (tmp_path / "names.txt").write_text("a\nb\nc\nd\n")
     files = ["--embeddings", str(tmp_path / "e.npy"), "--names", str(tmp_path / "names.txt"), "--plugin", str(own)]
-    command = ["evaluate", "own", "mean_length", "factor=2.0", "word=far", *files, "--out", str(tmp_path / "out")]
+    command = [
+        "evaluate",
+        "own",
+        "mean_length",
+        "factor=2.0",
+        "word=far",
+        *files,
+        "--allow-missing",
+        "--out",
+        str(tmp_path / "out"),
+    ]
     assert main(command) == 0
     result = json.loads((tmp_path / "out" / "result.json").read_text())
     assert re.search(r'"value": 2\.0', json.dumps(result["metrics"]))
@@ -170,3 +180,9 @@ def test_installed_plugins_are_loaded(
     assert main(["train", str(recipe), "--dry-run"]) == 2
     assert "the plugin own (no_such) cannot be loaded: ModuleNotFoundError" in capsys.readouterr().err
     sys.modules.pop("plugin_that_is_installed", None)
+
+
+def test_the_example_is_trained(recipe: Path, tmp_path: Path) -> None:
+    words = ["head.name=quadratic_margin", "train.steps=2", "--plugin", str(OWN_LOSS), "--out", str(tmp_path / "run")]
+    assert main(["train", str(recipe), *words, "--device", "cpu"]) == 0
+    assert (tmp_path / "run" / "log.jsonl").is_file()
