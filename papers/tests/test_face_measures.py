@@ -296,8 +296,12 @@ def test_margins_stay_large_for_every_scale_or_not(least: float, verdict: str, t
 
 def test_a_ranking_is_measured_of_the_people_held_out(photos: Path) -> None:
     entry = load_catalogue()["largest-margins/table3"]
-    (setting,) = (each for each in settings_of(Job(entry=entry, data=photos)) if each.title == "LM-Softmax (s = 64)")
+    (setting,) = (
+        each for each in settings_of(Job(entry=entry, data=photos)) if each.title == "LM-Softmax times s (s = 64)"
+    )
     assert setting.recipe(0).head["loss_weight"] == 64.0
+    printed = next(each for each in settings_of(Job(entry=entry, data=photos)) if each.title == "LM-Softmax (s = 64)")
+    assert printed.recipe(0).head["loss_weight"] == 1.0
     small = ("data.most_images=8", "data.validation.identities=4", "data.validation.count=20")
     tiny = setting.but("tiny", *TINY, *small)
     record = gather([tiny], photos, (0,)).records[tiny.key(0)]

@@ -57,7 +57,7 @@ def _row(name: str, scale: float) -> Setting:
         "ArcFace": ("arcface", "head.margin=0.5"),
         "CosFace": ("cosface", "head.margin=0.35"),
         "NormFace": ("normface", "head.learnable_scale=false"),
-        _PRINTED: ("lm_softmax",),
+        _PRINTED: ("lm_softmax", "head.loss_weight=1.0"),  # the recipe has 30
         _TIMES_S: ("lm_softmax", f"head.loss_weight={scale}"),
     }[name]
     options = (f"head.scale={scale}", *own, "head.prototype_norm=1.0")
