@@ -2,8 +2,10 @@
 
 import importlib.util
 import os
+import sys
 from collections import Counter
 from collections.abc import Iterator
+from contextlib import suppress
 from typing import Any
 
 import pytest
@@ -19,6 +21,12 @@ if not torch.cuda.is_available():
     os.environ.setdefault("TRITON_INTERPRET", "1")
 skip_syncs()
 options_run.watch()
+with suppress(ImportError):
+    # tensorboard imports absl, whose log handler keeps the stderr of that moment, a file of pytest's; pymilvus closes the
+    # handlers of all others when it is imported, and absl closes that file with its handler unless it is the real stderr.
+    import absl.logging
+
+    absl.logging.get_absl_handler().python_handler.stream = sys.__stderr__
 
 QUICK = "not slow and not gpu and not realdata"
 """The tests of `make test`; `make test-all` runs those marked so too."""

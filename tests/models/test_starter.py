@@ -52,7 +52,7 @@ def test_the_starter_gives_the_vectors_it_gave() -> None:
 def test_the_thresholds_are_those_of_the_model_and_of_the_page() -> None:
     table = load_thresholds("starter")
     assert table.model == DIGEST
-    assert (table.identities, table.images) == (500, 2760)
+    assert (table.identities, table.images) == (2141, 3885)
     assert [row.fmr for row in table.thresholds] == pytest.approx([10.0**-k for k in range(1, 7)])
     page = (ROOT / "docs" / "starter.md").read_text()
     for row in table.thresholds:
@@ -61,7 +61,7 @@ def test_the_thresholds_are_those_of_the_model_and_of_the_page() -> None:
         assert re.search(rf"\| {row.threshold:.3f} .*\| {100 * row.fnmr:.1f} \[", page), row
     assert table.at(2e-3).fmr == 1e-3
     assert table.at(1e-6).indicative
-    with pytest.raises(ValueError, match=r"fmr=1e-07 is below 1e-06, the smallest rate that 3,781,427 pairs support"):
+    with pytest.raises(ValueError, match=r"fmr=1e-07 is below 1e-06, the smallest rate that 7,540,517 pairs support"):
         table.at(1e-7)
 
 

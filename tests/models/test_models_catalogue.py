@@ -165,7 +165,7 @@ def test_models_of_other_packages(own_home: Path, monkeypatch: pytest.MonkeyPatc
     (own_home / "theirs.toml").write_text(text)
     points = [
         EntryPoint("broken", "tests.nowhere:models", "hypersphere.models"),
-        EntryPoint("theirs", "tests.models.test_catalogue:their_file", "hypersphere.models"),
+        EntryPoint("theirs", "tests.models.test_models_catalogue:their_file", "hypersphere.models"),
     ]
     monkeypatch.setattr("hypersphere.models.catalogue.entry_points", lambda group: points)
     with pytest.warns(RuntimeWarning, match="the models of tests.nowhere:models cannot be listed"):
