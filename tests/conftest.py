@@ -22,8 +22,8 @@ if not torch.cuda.is_available():
 skip_syncs()
 options_run.watch()
 with suppress(ImportError):
-    # tensorboard imports absl, whose log handler keeps the stderr of that moment, a file of pytest's; pymilvus closes the
-    # handlers of all others when it is imported, and absl closes that file with its handler unless it is the real stderr.
+    # tensorboard imports absl, whose log handler keeps the stderr of that moment: a file of pytest's. pymilvus closes
+    # all handlers when it is imported, and absl closes its file with its handler unless that is the real stderr.
     import absl.logging
 
     absl.logging.get_absl_handler().python_handler.stream = sys.__stderr__

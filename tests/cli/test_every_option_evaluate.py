@@ -68,6 +68,8 @@ def models(tmp_path_factory: pytest.TempPathFactory) -> Path:
     Trainer(load_recipe(folder / "recipe.toml"), folder / "run").run()
     linear_onnx(folder / "net.onnx", size=16, dim=16, batch=1)
     (folder / "elsewhere.toml").write_text(CONTRACT)
+    points = [[5, 7], [11, 7], [8, 10], [6, 13], [10, 13]]
+    (folder / "aligned.toml").write_text(f"{CONTRACT}points = {points}\n")
     return folder
 
 
@@ -104,6 +106,8 @@ def test_options_of_models_and_images(
     here = ["--provider", "cpu", "--offline"]
     made = evaluate(tmp_path / "b", *onnx, "--contract", models / "elsewhere.toml", *here)
     assert '"colour": "bgr"' in json.dumps(made["options"])
+    crops = [*words, "--images", write_images(tmp_path / "crops", names, size=112), "--crops", "insightface-112"]
+    evaluate(tmp_path / "c", *crops, "--model", models / "net.onnx", "--contract", models / "aligned.toml")
     assert "nowhere" in fails(capsys, *onnx, "--contract", models / "elsewhere.toml", "--device", "nowhere")
     assert "batch_size=0" in fails(capsys, *onnx, "--contract", models / "elsewhere.toml", "--batch-size", "0")
 

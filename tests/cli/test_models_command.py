@@ -163,7 +163,7 @@ def test_false_matches_of_one_photo_a_person(here: Path, capsys: Capture) -> Non
     assert not (here / "net.calibration.json").exists(), "misses are open, so nothing may be decided by it"
     found = document(capsys, *words, "--group-by", "decade")
     assert {each["group"] for each in found["groups"]["1e-02"]} == {"1900", "1901", "1902", "across groups"}
-    assert main(["calibrate", "own", "people", "--impostors", "portraits"]) == 0
+    assert main(["calibrate", "own", "people", "--impostors", "portraits", "--crops", "insightface-112"]) == 0
     said = capsys.readouterr().out
     assert "30 people of portraits, one photo each (false matches), and 12 people of people (misses)" in said
     assert (here / "net.calibration.json").is_file()
