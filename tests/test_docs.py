@@ -199,6 +199,16 @@ def test_no_page_written_by_hand_is_long() -> None:
     assert {name: count for name, count in words.items() if count > 1500} == {}
 
 
+def test_the_programs_of_pages_for_newcomers_import_what_they_use() -> None:
+    """Other tests give blocks the package as `hs`; who types one as it is printed has not got it."""
+    pages = [*(ROOT / "docs" / "start").glob("*.md"), ROOT / "docs" / "from-pytorch-metric-learning.md"]
+    for page in pages:
+        for block in re.findall(r"```python\n(.*?)```", page.read_text(), flags=re.DOTALL):
+            for used, imported in (("hs.", "import hypersphere as hs"), ("math.", "import math")):
+                if re.search(rf"(?<![\w.]){re.escape(used)}", block):
+                    assert imported in block, f"{page.name}: {imported} is missing before\n{block}"
+
+
 def test_every_erratum_is_listed_with_its_test() -> None:
     listed = re.findall(r"`(test_\w+)`", (ROOT / "docs" / "errata.md").read_text())
     tests = "".join(path.read_text() for path in (ROOT / "papers" / "tests").glob("test_errata*.py"))

@@ -56,7 +56,7 @@ class CatalogueFile:
 
 @dataclass(frozen=True, kw_only=True)
 class Measured:
-    """What we measured of a recogniser, with the commands of docs/models.md.
+    """What we measured of a recogniser, as docs/models.md says.
 
     Args:
         lfw: accuracy on LFW's 6,000 pairs in per cent by the contract, and its 95 % interval.
