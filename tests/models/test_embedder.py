@@ -98,11 +98,11 @@ def test_a_large_batch_does_not_ask_the_system_for_memory_again_and_again() -> N
     code = """
 import resource, torch, hypersphere as hs
 model = hs.models.load_model(hs.__path__[0] + "/starter")
-images = torch.randint(0, 256, (64, 3, 112, 112), dtype=torch.uint8)
+images = torch.randint(0, 256, (16, 3, 112, 112), dtype=torch.uint8)
 model.raw(images)
 before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
 model.raw(images)
 print(resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before)
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert int(done.stdout) < 50_000  # pages; 1,700,000 in one pass
+    assert int(done.stdout) < 50_000  # pages; some 400,000 in one pass
