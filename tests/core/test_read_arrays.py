@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import struct
+import tracemalloc
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -83,6 +84,17 @@ def test_damage_of_an_array_is_named(tmp_path: Path, data: bytes, why: str) -> N
         with pytest.raises(ValueError, match=why) as caught:
             read_npy(path, mapped=mapped)
         assert str(path) in str(caught.value)
+
+
+def test_no_memory_is_taken_for_a_header_that_is_only_stated(tmp_path: Path) -> None:
+    path = tmp_path / "a.npy"
+    path.write_bytes(b"\x93NUMPY\2\0" + struct.pack("<I", 662_372_470) + bytes(176))
+    tracemalloc.start()
+    with pytest.raises(ValueError, match=r"a\.npy: .*662,372,470 bytes"):
+        read_npy(path)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 10**7
 
 
 def test_a_pickle_is_not_read(tmp_path: Path) -> None:

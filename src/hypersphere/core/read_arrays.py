@@ -47,6 +47,7 @@ def read_npy(path: str | Path, *, mapped: bool = False) -> npt.NDArray[Any]:
     """
     path = Path(path)
     try:
+        _check_header_length(path)
         # Mapping compares the header with the bytes that are there before any memory is taken.
         with np.errstate(over="ignore"):  # a shape beyond all memory is refused in any case
             array = np.lib.format.open_memmap(path, mode="r")
@@ -99,6 +100,15 @@ def _stated_count(path: Path) -> int:
         file.seek(-_END.size, 2)
         magic, count, comment = _END.unpack(file.read(_END.size))
     return int(count) if magic == b"PK\5\6" and not comment else -1
+
+
+def _check_header_length(path: Path) -> None:
+    """Raise ValueError for a header stated to be longer than the file: NumPy takes the memory before it reads."""
+    with path.open("rb") as file:
+        start = file.read(12)
+    stated = int.from_bytes(start[8:12], "little") if start[6:7] in (b"\2", b"\3") else 0
+    if stated > path.stat().st_size:
+        raise ValueError(f"EOF: its header is stated to have {stated:,} bytes")
 
 
 def _check_kind(array: Any) -> None:

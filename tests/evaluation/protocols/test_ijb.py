@@ -360,6 +360,12 @@ def test_odd_dimensions_have_no_halves(standin: Standin) -> None:
         ("face_tid_mid.txt", 2, "1.jpg 1 9", "line 2: '1.jpg' was on line 1 already"),
         ("name_5pts_score.txt", 3, "4.jpg" + " 1" * 11, "line 3: '4.jpg'; .* has '3.jpg' here, .* in one order"),
         ("name_5pts_score.txt", 3, "3.jpg" + " 1" * 10 + " nan", "line 3: score 'nan' is not a finite number"),
+        (
+            "name_5pts_score.txt",
+            3,
+            "3.jpg" + " 1" * 10 + " 1e308",
+            "line 3: score '1e308' is not a finite number of at",
+        ),
         ("name_5pts_score.txt", 3, "3.jpg 1", "line 3: 2 fields"),
         ("template_pair_label.txt", 7, "1 999 0", "line 7: template 999 has no media"),
         ("face_tid_mid.txt", 2, "2.jpg -1 9", "line 2: the template -1 is out of range"),

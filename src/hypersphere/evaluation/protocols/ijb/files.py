@@ -12,6 +12,8 @@ from hypersphere.evaluation.arrays import Array, Bools, Floats, Ints
 from hypersphere.evaluation.protocols.official_files import ALLOWED, INT32_MAX, line_of, read_integers
 
 _ALLOWED = f"{ALLOWED} such templates out and counts them"
+_LARGEST_SCORE = 1e6
+"""Of a detector: weights of a template's images that are larger could overflow where they are added."""
 GALLERIES = (("G1", "G2"), ("S1", "S2"))
 
 
@@ -110,8 +112,8 @@ def _read_detector(path: Path, names: list[str], media: Path) -> Floats:
             score = float(fields[11])
         except ValueError:
             score = np.nan
-        if not np.isfinite(score):
-            raise ValueError(f"{where}: score {fields[11]!r} is not a finite number")
+        if not abs(score) <= _LARGEST_SCORE:
+            raise ValueError(f"{where}: score {fields[11]!r} is not a finite number of at most {_LARGEST_SCORE:.0e}")
         scores.append(score)
     if len(scores) < len(names):
         raise ValueError(f"{path}: ends before {names[len(scores)]!r}, which {media} has")
