@@ -66,9 +66,9 @@ def run_check(options: argparse.Namespace) -> Results:
     if golden is None:
         origin = f"golden pictures by {options.reference or options.model} on the CPU"
         golden = hs.models.paint_golden(reference)
-    found = hs.models.check_conformance(model, golden, tolerance=options.tolerance, single_images=single_images)
+    conformance = hs.models.check_conformance(model, golden, tolerance=options.tolerance, single_images=single_images)
     print(f"{model.name}: {options.provider or 'default runtime'}, against {origin}")
-    for probe in found.probes:
+    for probe in conformance.probes:
         print(f"  {green('ok    ') if probe.passed else red('WRONG ')} {probe.name:<14} {probe.found}")
     shifts = [] if options.pairs is None else _shifts(options, model, reference)
     for shift in shifts:
@@ -76,8 +76,13 @@ def run_check(options: argparse.Namespace) -> Results:
             f"  threshold {shift['threshold']:.4f}: FMR {shift['fmr_before']:.2e} -> {shift['fmr_after']:.2e}, "
             f"FNMR {shift['fnmr_before']:.4f} -> {shift['fnmr_after']:.4f}"
         )
-    document = {"model": options.model, "mistake": found.mistake, "probes": found.probes, "cosines": found.cosines}
-    return Results({**document, "pairs": shifts}, status=0 if found.passed else 1)
+    document = {
+        "model": options.model,
+        "mistake": conformance.mistake,
+        "probes": conformance.probes,
+        "cosines": conformance.cosines,
+    }
+    return Results({**document, "pairs": shifts}, status=0 if conformance.passed else 1)
 
 
 def _reference(options: argparse.Namespace) -> Embedder:

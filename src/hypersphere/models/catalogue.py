@@ -154,7 +154,7 @@ class CatalogueEntry:
         if use is not None:
             check_choice("use", use, USES)
         if use == "any" and self.use != "any":
-            others = [each.name for each in named_models().values() if each.use == "any" and each.kind == self.kind]
+            others = [model.name for model in named_models().values() if model.use == "any" and model.kind == self.kind]
             raise ValueError(
                 f"{self.name} is not for any use: {self.licence}. Choose one that is, {' or '.join(others)}, or state "
                 "--use research"

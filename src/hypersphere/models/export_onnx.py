@@ -198,8 +198,8 @@ def _finite_in_half(model: Embedder, images: Tensor) -> bool:
     network = copy.deepcopy(model.network)
     assert isinstance(network, nn.Module)
     with torch.no_grad():
-        found = network.cpu().half()(model.prepare(images).half())
-    return bool(found.isfinite().all())
+        embeddings = network.cpu().half()(model.prepare(images).half())
+    return bool(embeddings.isfinite().all())
 
 
 def _halved(onnx: Any, weight: Any) -> Any:
@@ -248,8 +248,8 @@ def _check(data: bytes, model: Embedder, contract: Contract, normalize: bool, *,
         raise Failure(f"{model.name}: half precision overflows in a layer; nothing is written")
     tolerance = (_HALF_TOLERANCE if half else _TOLERANCE) * float(wanted.abs().max())
     for count in counts:
-        found = session.run(None, {"images": given[:count].astype(dtype)})[0]
-        if not np.allclose(found, wanted[:count].numpy(), rtol=0, atol=tolerance):
+        embeddings = session.run(None, {"images": given[:count].astype(dtype)})[0]
+        if not np.allclose(embeddings, wanted[:count].numpy(), rtol=0, atol=tolerance):
             cause = "; half precision is too coarse for it" if half else ""
             raise Failure(f"{model.name}: onnxruntime computes other embeddings than torch; nothing is written{cause}")
 

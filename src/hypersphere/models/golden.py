@@ -108,7 +108,7 @@ def golden_of(model: str | Path) -> Golden | None:
     onnx = import_extra("onnx", "reading the golden pictures of an ONNX file")
     try:
         properties = onnx.load(path, load_external_data=False).metadata_props
-        text = next((each.value for each in properties if each.key == METADATA), None)
+        text = next((entry.value for entry in properties if entry.key == METADATA), None)
         return None if text is None else read_golden(base64.b64decode(text, validate=True), str(path))
     except ValueError:
         raise

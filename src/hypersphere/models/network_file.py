@@ -53,7 +53,7 @@ def load_network_file(
 def _onnxruntime(path: Path, provider: str) -> Runner:
     session = open_session(str(path), path, provider)
     inputs, outputs = session.get_inputs(), session.get_outputs()
-    _check_counts(path, len(inputs), [each.name for each in outputs])
+    _check_counts(path, len(inputs), [output.name for output in outputs])
     dtype = np.dtype({"tensor(float16)": "float16", "tensor(uint8)": "uint8"}.get(inputs[0].type, "float32"))
 
     def run(x: Array) -> Array:

@@ -162,7 +162,7 @@ class IdentificationDecision:
     def verdict(self) -> str:
         """The answer in a few words."""
         if self.candidates:
-            return f"Probably {' or '.join(each.subject for each in self.candidates)}"
+            return f"Probably {' or '.join(candidate.subject for candidate in self.candidates)}"
         return "Nobody in the gallery" if self.gallery_size else "Nobody: the gallery is empty"
 
     @property

@@ -111,7 +111,7 @@ class KeyFile:
         until = time.time() + check_positive("grace", grace) if grace else 0.0
         former = key.digest if grace else ""
         new = dataclasses.replace(key, digest=digest_of(token), former=former, former_until=until)
-        self._write([new if each.name == name else each for each in self.keys()])
+        self._write([new if key.name == name else key for key in self.keys()])
         return token
 
     def remove(self, name: str) -> None:

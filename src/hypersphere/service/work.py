@@ -134,7 +134,7 @@ class Work:
         """Answer the probes that wait; one that is not answered is told why."""
         probes, self._probes = self._probes[:_MOST_PROBES], self._probes[_MOST_PROBES:]
         try:
-            found = await self.ask(lambda gallery: _search(gallery, [unit for unit, _ in probes]))
+            searches = await self.ask(lambda gallery: _search(gallery, [unit for unit, _ in probes]))
         except BaseException as error:
             reason = error if isinstance(error, Exception) else unavailable()
             for _, answer in probes:
@@ -142,7 +142,7 @@ class Work:
                     answer.set_exception(reason)
                     answer.exception()  # whoever gave up does not ask for it
             raise
-        for (_, answer), each in zip(probes, found, strict=True):
+        for (_, answer), each in zip(probes, searches, strict=True):
             if not answer.done():
                 answer.set_result(each)
 
@@ -217,6 +217,6 @@ class Work:
 def _search(gallery: Gallery, units: Sequence[Unit]) -> list[Found]:
     """What a gallery has for each of several faces."""
     size = gallery.size()
-    found = gallery.search(np.stack(units), k=_CANDIDATES) if size else [[] for _ in units]
+    searches = gallery.search(np.stack(units), k=_CANDIDATES) if size else [[] for _ in units]
     miss_rate = gallery.miss_rate()
-    return [([(each.subject, each.score) for each in candidates], size, miss_rate) for candidates in found]
+    return [([(each.subject, each.score) for each in candidates], size, miss_rate) for candidates in searches]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -81,11 +82,8 @@ def calibrate_pairs(
         raise ValueError("thresholds need pairs of one person and pairs of two")
     ranked = SortedScores(impostors)
     totals = [weighed(first[kind], second[kind], len(people)) for kind in (~same, same)]
-    found = []
-    for rate in RATES:
-        if isinstance(check_measurable(rate, ranked.total), NotMeasurable):
-            break
-        threshold = ranked.least_threshold(math.floor(rate * ranked.total))
+    thresholds = []
+    for rate, threshold in _measurable_thresholds(ranked):
         wrong = scores >= threshold
         wrong[same] = ~wrong[same]
         errors = [weighed(first[kind & wrong], second[kind & wrong], len(people)) for kind in (~same, same)]
@@ -94,7 +92,7 @@ def calibrate_pairs(
             percentile_estimate(error[2].sum() / total, rates, total, len(people), "bootstrap over subjects")
             for error, rates, total in zip(errors, drawn, (len(impostors), len(genuine)), strict=True)
         )
-        found.append(
+        thresholds.append(
             Threshold(
                 fmr=rate,
                 threshold=threshold,
@@ -107,7 +105,7 @@ def calibrate_pairs(
                 indicative=len(impostors) * rate < 30,
             )
         )
-    return found
+    return thresholds
 
 
 @dataclass(frozen=True)
@@ -142,18 +140,23 @@ def impostor_thresholds(
     draws = list(subject_draws(people, replicates, seed))
     total = weighed(first, second, people)
     compared = np.array([drawn_pairs(drawn, total) for drawn in draws], dtype=np.float64)
-    found = []
-    for rate in RATES:
-        if isinstance(check_measurable(rate, ranked.total), NotMeasurable):
-            break
-        threshold = ranked.least_threshold(math.floor(rate * ranked.total))
+    thresholds = []
+    for rate, threshold in _measurable_thresholds(ranked):
         wrong = scores >= threshold
         matched, count = weighed(first[wrong], second[wrong], people), int(wrong.sum())
         drawn_rates = np.array([drawn_pairs(drawn, matched) for drawn in draws]) / compared
         value = count / ranked.total
         fmr = percentile_estimate(value, drawn_rates, ranked.total, people, "bootstrap over subjects")
-        found.append(ImpostorThreshold(rate, threshold, count, fmr.low, fmr.high, ranked.total * rate < 30))
-    return found
+        thresholds.append(ImpostorThreshold(rate, threshold, count, fmr.low, fmr.high, ranked.total * rate < 30))
+    return thresholds
+
+
+def _measurable_thresholds(impostors: SortedScores) -> Iterator[tuple[float, float]]:
+    """Yield each rate that the impostor scores can measure, with the smallest threshold that keeps it."""
+    for rate in RATES:
+        if isinstance(check_measurable(rate, impostors.total), NotMeasurable):
+            return
+        yield rate, impostors.least_threshold(math.floor(rate * impostors.total))
 
 
 Weighed = tuple[Ints, Ints, Ints]

@@ -66,7 +66,7 @@ def rates_by_group(
 
     Example:
         >>> rates = rates_by_group([True, False, False], [0, 1, 0], [1, 2, 2], ["a", "a", "b"])
-        >>> [(each.group, each.errors, each.comparisons) for each in rates]
+        >>> [(group_rates.group, group_rates.errors, group_rates.comparisons) for group_rates in rates]
         [('a', 1, 1), ('across groups', 0, 2)]
     """
     errors = np.asarray(wrong, dtype=bool)
@@ -136,10 +136,10 @@ def draw_groups(rates: Sequence[GroupRate], title: str) -> Figure:
     figure = new_figure(6.4, 1.2 + 0.35 * len(rates))
     axes = figure.subplots()
     heights = np.arange(len(rates))[::-1]
-    values = np.array([100 * each.rate.value for each in rates])
-    low, high = (100 * np.array([getattr(each.rate, side) for each in rates]) for side in ("low", "high"))
+    values = np.array([100 * group_rates.rate.value for group_rates in rates])
+    low, high = (100 * np.array([getattr(group_rates.rate, side) for group_rates in rates]) for side in ("low", "high"))
     axes.errorbar(values, heights, xerr=[values - low, high - values], fmt="o", color=COLORS[0], capsize=3)
-    axes.set_yticks(heights, [f"{each.group} ({each.people:,} people)" for each in rates])
+    axes.set_yticks(heights, [f"{group_rates.group} ({group_rates.people:,} people)" for group_rates in rates])
     axes.set_xlim(left=0)
     axes.set_xlabel(title)
     return figure

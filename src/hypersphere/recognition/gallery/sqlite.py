@@ -95,11 +95,11 @@ class SqliteGallery(Gallery):
         with self._reading() as sql:
             memory = self._refreshed(sql)
             assert memory.search is not None
-            found = memory.search.search(probes, k, allowed=memory.allowed(time.time(), where))
-            positions = np.unique(np.concatenate([positions for positions, _ in found])).tolist()
+            nearest = memory.search.search(probes, k, allowed=memory.allowed(time.time(), where))
+            positions = np.unique(np.concatenate([positions for positions, _ in nearest])).tolist()
             records = dict(zip(positions, self._read(sql, memory.numbers(positions)), strict=True))
         answers = []
-        for positions, scores in found:
+        for positions, scores in nearest:
             ranked = sorted(
                 (-score, records[position].id, records[position].subject)
                 for position, score in zip(positions.tolist(), scores.tolist(), strict=True)
@@ -209,24 +209,24 @@ class SqliteGallery(Gallery):
                     damaged.append((row[0], shown(row[1])))
                 else:
                     total, whole = (total + sum_of([share])) % MODULUS, whole + 1
-            found = [Damage("template", name) for _, name in damaged] + damaged_entries(sql, state, self._seals)
+            damages = [Damage("template", name) for _, name in damaged] + damaged_entries(sql, state, self._seals)
         lost = (state.total - total) % MODULUS
         if whole + len(damaged) != state.templates or (lost and not damaged):
             raise GalleryDamaged(
                 f"{self.address}: {whole:,} of {state.templates:,} templates are as they were stored, and "
                 f"{len(damaged)} damaged; restore a backup"
             )
-        if found or not sound_structure:
+        if damages or not sound_structure:
             with self._writing() as change:
                 if _structure(change.sql) != "ok":
                     change.sql.execute("REINDEX")
                     words = _structure(change.sql)
                     if words != "ok":
                         raise GalleryDamaged(f"{self.address}: the file is damaged ({words}); restore a backup")
-                    found.insert(0, Damage("index", ""))
+                    damages.insert(0, Damage("index", ""))
                 change.quarantine([number for number, _ in damaged], lost)
-                change.note([AuditEntry(time.time(), "verify", "", f"{len(found)} damaged")])
-        return found
+                change.note([AuditEntry(time.time(), "verify", "", f"{len(damages)} damaged")])
+        return damages
 
     def records(self) -> Iterator[Record]:
         """See `Gallery.records`: the state of one moment, whatever is written meanwhile.
